@@ -1,0 +1,1 @@
+"""Model sources and the builder that renders one Triton repository per pool."""
