@@ -1,1 +1,4 @@
-"""Model sources and the builder that renders one Triton repository per pool."""
+"""What the cluster serves: model sources, rendered into one Triton repository per pool.
+
+Run ``python -m model_repo.build`` to render; see README.md to add a model.
+"""
