@@ -1,0 +1,223 @@
+"""The fleet file: which backends exist, on which pool, and how the router may treat them.
+
+Read once at start, validated once, frozen from then on.
+"""
+
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Literal, Self
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic_core import ErrorDetails
+
+from router.errors import FleetFileError
+
+Port = int
+Vendor = Literal["nvidia", "amd", "cpu"]
+Provider = Literal[
+    "CUDAExecutionProvider",
+    "TensorrtExecutionProvider",
+    "ROCMExecutionProvider",
+    "MIGraphXExecutionProvider",
+    "CPUExecutionProvider",
+]
+_PORT = Field(ge=1, le=65535)
+_NAME = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$")
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Gateway(_Section):
+    """Where Envoy listens. `admin_port` is Envoy's own and stays on loopback."""
+
+    host: str = "127.0.0.1"
+    http_port: Port = Field(default=8000, ge=1, le=65535)
+    grpc_port: Port = Field(default=8001, ge=1, le=65535)
+    admin_port: Port = Field(default=18901, ge=1, le=65535)
+    workers: int | None = Field(default=None, ge=1, le=256)
+    """Envoy worker threads; None lets Envoy take one per core."""
+    max_request_bytes: int = Field(default=256 * 2**20, ge=2**20, le=2**31 - 1)
+    """A larger request is refused with 413 / RESOURCE_EXHAUSTED; one whole request is held for a retry."""
+    request_timeout_s: float = Field(default=300, gt=0)
+    """Our own deadline for one try; passing it counts against the backend. A client's deadline never does."""
+
+
+class RouterAddress(_Section):
+    """Where the router listens: HTTP for metrics, admin API and control answers; gRPC for xDS and feedback."""
+
+    host: str = "127.0.0.1"
+    http_port: Port = Field(default=8002, ge=1, le=65535)
+    xds_port: Port = Field(default=18900, ge=1, le=65535)
+
+
+class BreakerSettings(_Section):
+    """When a backend is degraded, isolated, and for how long (seconds)."""
+
+    degrade_after: int = Field(default=1, ge=1)
+    isolate_after: int = Field(default=3, ge=1)
+    recover_after: int = Field(default=10, ge=1)
+    transient_cooldown_s: float = Field(default=300, gt=0)
+    persistent_cooldown_s: float = Field(default=1800, gt=0)
+    degraded_weight: float = Field(default=0.5, gt=0, le=1)
+
+    @model_validator(mode="after")
+    def _isolation_comes_after_degradation(self) -> Self:
+        if self.isolate_after <= self.degrade_after:
+            raise ValueError(f"isolate_after must be above degrade_after ({self.degrade_after})")
+        return self
+
+
+class PolicySettings(_Section):
+    """How observations become weights."""
+
+    pending_half: float = Field(default=32, gt=0)
+    """Requests waiting in a backend's queues at which its weight is halved."""
+    retry_percent: float = Field(default=20, ge=0, le=100)
+    retry_min_concurrent: int = Field(default=64, ge=0)
+    """Retries always allowed at once. Peers have 3; losing one backend with more than 3 requests in
+    flight then shows clients errors, so the floor is what one backend may have in flight."""
+
+
+class ProbeSettings(_Section):
+    """How often the router looks at each Triton, in seconds."""
+
+    interval_s: float = Field(default=0.25, ge=0.02)
+    timeout_s: float = Field(default=2.0, gt=0)
+    config_refresh_s: float = Field(default=60.0, gt=0)
+    """How long a model's configuration may be remembered while its READY versions do not change."""
+
+
+class Pool(_Section):
+    """The Tritons of one stack: they share vendor, execution provider and model repository."""
+
+    vendor: Vendor
+    provider: Provider
+    repository: Path
+
+
+class Device(_Section):
+    """One accelerator of a backend; None where the fact is not known."""
+
+    model: str
+    memory_bandwidth_gbs: float | None = Field(default=None, gt=0)
+
+
+class Backend(_Section):
+    """One Triton server."""
+
+    name: str = _NAME
+    pool: str
+    host: str
+    http_port: Port = _PORT
+    grpc_port: Port = _PORT
+    metrics_port: Port = _PORT
+    compute: Literal["gpu", "cpu"] = "gpu"
+    """What really computes there; `cpu` on a machine without the pool's accelerator."""
+    devices: tuple[Device, ...] = ()
+
+    @cached_property
+    def bandwidth_gbs(self) -> float | None:
+        """Memory bandwidth of all devices together in GB/s; None if any device's is unknown."""
+        known = [d.memory_bandwidth_gbs for d in self.devices if d.memory_bandwidth_gbs is not None]
+        return sum(known) if known and len(known) == len(self.devices) else None
+
+
+class Fleet(_Section):
+    """The whole fleet file."""
+
+    version: Literal[1]
+    state_dir: Path
+    gateway: Gateway = Gateway()
+    router: RouterAddress = RouterAddress()
+    breaker: BreakerSettings = BreakerSettings()
+    policy: PolicySettings = PolicySettings()
+    probes: ProbeSettings = ProbeSettings()
+    pools: dict[str, Pool] = Field(min_length=1)
+    backends: tuple[Backend, ...] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _names_fit_together(self) -> Self:
+        seen: set[str] = set()
+        addresses: dict[tuple[str, int], str] = {}
+        for backend in self.backends:
+            if backend.pool not in self.pools:
+                raise ValueError(
+                    f"backend {backend.name!r} is in pool {backend.pool!r}, which is not under pools "
+                    f"({', '.join(sorted(self.pools))})"
+                )
+            if backend.name in seen:
+                raise ValueError(f"two backends are named {backend.name!r}; names must differ")
+            seen.add(backend.name)
+            for port in (backend.http_port, backend.grpc_port, backend.metrics_port):
+                other = addresses.setdefault((backend.host, port), backend.name)
+                if other != backend.name:
+                    raise ValueError(f"backends {other!r} and {backend.name!r} share {backend.host}:{port}")
+        return self
+
+    def backend(self, name: str) -> Backend:
+        """The backend of that name. Raises KeyError."""
+        return self._by_name[name]
+
+    @cached_property
+    def _by_name(self) -> dict[str, Backend]:
+        return {b.name: b for b in self.backends}
+
+    def pool_of(self, backend: Backend) -> Pool:
+        """The pool that a backend belongs to."""
+        return self.pools[backend.pool]
+
+
+def load_fleet(path: Path) -> Fleet:
+    """Read and validate a fleet file.
+
+    Raises:
+        FleetFileError: it cannot be read, is not YAML, or does not fit; names file, line and key.
+    """
+    next_step = "Correct it, or render it again with `make up`."
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise FleetFileError(f"{path}: the fleet file cannot be read: {error}.", next_step) from error
+    try:
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        data = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f":{mark.line + 1}" if mark else ""
+        problem = getattr(error, "problem", None) or error
+        raise FleetFileError(f"{path}{line}: not valid YAML: {problem}.", next_step) from error
+    if not isinstance(data, Mapping):
+        raise FleetFileError(f"{path}:1: expected a mapping with version, pools and backends.", next_step)
+    try:
+        return Fleet.model_validate(data)
+    except ValidationError as error:
+        lines = [_describe(path, node, e) for e in error.errors()]
+        raise FleetFileError("\n".join(lines), next_step) from error
+
+
+def _describe(path: Path, node: yaml.Node | None, error: ErrorDetails) -> str:
+    where = ".".join(str(part) for part in error["loc"]) or "the file as a whole"
+    shown = "" if error["type"] in {"missing", "value_error"} else f", not {error['input']!r}"
+    return f"{path}:{_line_of(node, error['loc'])}: {where}: {error['msg']}{shown}."
+
+
+def _line_of(node: yaml.Node | None, loc: tuple[str | int, ...]) -> int:
+    """The 1-based line of the deepest YAML node on the way to `loc`."""
+    line = node.start_mark.line + 1 if node else 1
+    for part in loc:
+        step: yaml.Node | None = None
+        if isinstance(node, yaml.MappingNode):
+            for key, value in node.value:
+                if key.value == str(part):
+                    line, step = key.start_mark.line + 1, value
+        elif isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
+            step = node.value[part]
+            line = step.start_mark.line + 1
+        if step is None:
+            break
+        node = step
+    return line

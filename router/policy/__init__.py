@@ -1,0 +1,1 @@
+"""Decide: pure functions of observations, breaker states and a clock. No I/O."""

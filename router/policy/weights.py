@@ -1,0 +1,85 @@
+"""Weights: what share of a model's traffic each able backend should get. Pure.
+
+    weight = operators x bandwidth x load x breaker            each factor in 0..1
+
+- operators: `OPERATOR_FACTOR[score]`. A backend whose score is 0 or 1 (the model would fall back to its CPU, or
+  not run at all) gets nothing while another able backend scores better: the incident behind this project.
+- bandwidth: memory bandwidth relative to the fastest candidate; inference at small batches is bound by it.
+- load: 1 / (1 + waiting requests / pending_half), in steps of 0.1 so that noise does not republish the table.
+- breaker: `degraded_weight` while Degraded, else 1.
+
+What is unknown never counts as 0 and never as the best: a score takes the middle (3), a bandwidth the smallest
+known one.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+# 0 keeps a trace: a backend that says READY for a model that the matrix rules out is believed when nobody
+# else is able.
+OPERATOR_FACTOR = {5: 1.0, 4: 0.8, 3: 0.5, 2: 0.2, 1: 0.05, 0: 0.01}
+UNKNOWN_SCORE = 3
+FALLBACK_SCORE = 1
+"""At or below it a backend only serves a model that nobody serves better."""
+
+
+class Standing(NamedTuple):
+    """What one backend brings to every model.
+
+    Attributes:
+        bandwidth_gbs: memory bandwidth of its devices in GB/s; None if unknown.
+        load: load factor.
+        breaker: breaker factor.
+    """
+
+    bandwidth_gbs: float | None
+    load: float
+    breaker: float
+
+
+class Factors(NamedTuple):
+    """The factors of one weight, each 0..1."""
+
+    operators: float
+    bandwidth: float
+    load: float
+    breaker: float
+
+    @property
+    def product(self) -> float:
+        """The weight."""
+        return self.operators * self.bandwidth * self.load * self.breaker
+
+
+def load_factor(pending: float | None, half: float) -> float:
+    """The load factor of a backend with `pending` requests waiting (None: unknown); `half` halves it."""
+    if pending is None:
+        return 1.0
+    return max(0.1, round(1 / (1 + pending / half), 1))
+
+
+def weigh(candidates: Mapping[str, tuple[int | None, Standing]]) -> dict[str, Factors]:
+    """The factors of every able backend of one model.
+
+    Args:
+        candidates: backend → (operator score 0..5 or None, standing).
+    """
+    scores = {n: UNKNOWN_SCORE if score is None else score for n, (score, _) in candidates.items()}
+    best = max(scores.values(), default=0)
+    known = [s.bandwidth_gbs for _, s in candidates.values() if s.bandwidth_gbs is not None]
+    slowest, fastest = (min(known), max(known)) if known else (1.0, 1.0)
+    return {
+        name: Factors(
+            _operators(scores[name], best),
+            (slowest if standing.bandwidth_gbs is None else standing.bandwidth_gbs) / fastest,
+            standing.load,
+            standing.breaker,
+        )
+        for name, (_, standing) in candidates.items()
+    }
+
+
+def _operators(score: int, best: int) -> float:
+    if score <= FALLBACK_SCORE < best:
+        return 0.0
+    return OPERATOR_FACTOR[score]

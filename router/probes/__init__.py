@@ -1,0 +1,1 @@
+"""Observe: ask each Triton, with tritonclient, what it is and what it has loaded."""

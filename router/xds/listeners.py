@@ -1,0 +1,128 @@
+"""The two listeners of the gateway: Triton's HTTP port and Triton's gRPC port."""
+
+from importlib.resources import files
+from typing import Any
+
+from envoy.config.listener.v3.listener_pb2 import Listener
+
+from router.fleet import Gateway
+from router.xds.message import extension, grpc_service, parse, socket_address, typed
+from router.xds.names import ROUTE_HEADER, ROUTER_GRPC
+
+LUA = "envoy.filters.http.lua"
+EXT_PROC = "envoy.filters.http.ext_proc"
+
+
+_OVERRIDE = {
+    EXT_PROC: typed("extensions.filters.http.ext_proc.v3.ExtProcPerRoute", overrides={}),
+}
+
+
+def listeners(gateway: Gateway) -> list[Listener]:
+    """The HTTP and the gRPC listener."""
+    return [
+        _listener("http", gateway.host, gateway.http_port, [_lua(), _router()]),
+        _listener("grpc", gateway.host, gateway.grpc_port, [_lua(), _ext_proc(), _router()]),
+    ]
+
+
+def _listener(name: str, host: str, port: int, filters: list[dict[str, Any]]) -> Listener:
+    manager = extension(
+        "envoy.filters.network.http_connection_manager",
+        "extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
+        stat_prefix=name,
+        codec_type="AUTO" if name == "http" else "HTTP2",
+        rds={"route_config_name": name, "config_source": {"ads": {}, "resource_api_version": "V3"}},
+        http_filters=filters,
+        early_header_mutation_extensions=[_drop_our_header()],
+        # A client must not be able to tell the gateway from one Triton.
+        server_header_transformation="PASS_THROUGH",
+        generate_request_id=False,
+        skip_xff_append=True,
+        # An inference may be silent for long; its own deadline bounds it.
+        stream_idle_timeout="0s",
+        local_reply_config=_local_replies(),
+    )
+    return parse(
+        {
+            "name": name,
+            "address": socket_address(host, port),
+            "filter_chains": [{"filters": [manager]}],
+        },
+        Listener(),
+    )
+
+
+def _drop_our_header() -> dict[str, Any]:
+    return extension(
+        "envoy.http.early_header_mutation.header_mutation",
+        "extensions.http.early_header_mutation.header_mutation.v3.HeaderMutation",
+        mutations=[{"remove": ROUTE_HEADER}],
+    )
+
+
+def _local_replies() -> dict[str, Any]:
+    """Errors that Envoy itself answers, in Triton's JSON shape: tritonclient reads `["error"]`."""
+    return {"body_format": {"json_format": {"error": "%LOCAL_REPLY_BODY%"}}}
+
+
+def _lua() -> dict[str, Any]:
+    source = files("router.xds").joinpath("route.lua").read_text(encoding="utf-8")
+    return extension(
+        LUA,
+        "extensions.filters.http.lua.v3.Lua",
+        default_source_code={"inline_string": source},
+    )
+
+
+def _ext_proc() -> dict[str, Any]:
+    """Streams and compressed messages: the router reads the first message; only their routes enable it."""
+    return {
+        "disabled": True,
+        **extension(
+            EXT_PROC,
+            "extensions.filters.http.ext_proc.v3.ExternalProcessor",
+            grpc_service=grpc_service(ROUTER_GRPC),
+            processing_mode={
+                "request_header_mode": "SEND",
+                "request_body_mode": "FULL_DUPLEX_STREAMED",
+                "request_trailer_mode": "SEND",
+                "response_header_mode": "SKIP",
+                "response_body_mode": "NONE",
+                "response_trailer_mode": "SKIP",
+            },
+            # The answer to the headers waits for the client's first message, which may be long in coming.
+            message_timeout="3600s",
+            max_message_timeout="3600s",
+            mutation_rules={"allow_all_routing": True},
+        ),
+    }
+
+
+def _router() -> dict[str, Any]:
+    """The router filter; its log has one entry per *try*, so that the first of two tries is seen too."""
+    log = extension(
+        "envoy.access_loggers.http_grpc",
+        "extensions.access_loggers.grpc.v3.HttpGrpcAccessLogConfig",
+        common_config={
+            "log_name": "tries",
+            "grpc_service": grpc_service(ROUTER_GRPC),
+            "transport_api_version": "V3",
+            "buffer_flush_interval": "0.1s",
+        },
+        additional_response_headers_to_log=["grpc-status", "grpc-message"],
+        additional_response_trailers_to_log=["grpc-status", "grpc-message"],
+    )
+    return extension(
+        "envoy.filters.http.router",
+        "extensions.filters.http.router.v3.Router",
+        suppress_envoy_headers=True,
+        upstream_log=[log],
+    )
+
+
+def filter_override(name: str, enabled: bool) -> dict[str, Any]:
+    """A route's own word on one HTTP filter: off, or on with the listener's configuration."""
+    if not enabled:
+        return {name: typed("config.route.v3.FilterConfig", disabled=True)}
+    return {name: typed("config.route.v3.FilterConfig", config=_OVERRIDE[name])}

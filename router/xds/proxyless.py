@@ -1,0 +1,73 @@
+"""The routing table in the shape that grpcio's own xDS client wants: `xds:///MODEL`.
+
+One listener per model with its route inline. grpcio ignores endpoint weights but honours locality weights, so each
+backend is a locality of its own.
+"""
+
+from functools import lru_cache
+from typing import Any
+
+from envoy.config.cluster.v3.cluster_pb2 import Cluster
+from envoy.config.endpoint.v3.endpoint_pb2 import ClusterLoadAssignment
+from envoy.config.listener.v3.listener_pb2 import Listener
+
+from google.protobuf.any_pb2 import Any as AnyMessage
+
+from router.fleet import Fleet
+from router.policy.table import ModelRoute, RoutingTable
+from router.xds.clusters import fill, weight_of
+from router.xds.message import extension, parse, typed
+from router.xds.snapshot import CLUSTER, ENDPOINTS, LISTENER, Resources, Snapshot, pack
+
+
+def snapshot(table: RoutingTable, fleet: Fleet) -> Snapshot:
+    """Every resource for proxyless clients."""
+    models = table.routes.values()
+    return {
+        LISTENER: Resources.of((m.model, _listener(m.model, m.stateful)) for m in models),
+        CLUSTER: Resources.of((_cluster_name(m.model), pack(_cluster(m))) for m in models),
+        ENDPOINTS: Resources.of((_cluster_name(m.model), pack(_endpoints(m, fleet))) for m in models),
+    }
+
+
+def _cluster_name(model: str) -> str:
+    return f"grpc/{model}"
+
+
+@lru_cache(maxsize=None)  # a model's listener never changes, and building it costs more than all its endpoints
+def _listener(model: str, stateful: bool) -> AnyMessage:
+    manager = typed(
+        "extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
+        route_config={
+            "name": model,
+            "virtual_hosts": [{"name": model, "domains": ["*"], "routes": [_route(model, stateful)]}],
+        },
+        http_filters=[extension("envoy.filters.http.router", "extensions.filters.http.router.v3.Router")],
+    )
+    return pack(parse({"name": model, "api_listener": {"api_listener": manager}}, Listener()))
+
+
+def _route(model: str, stateful: bool) -> dict[str, Any]:
+    action: dict[str, Any] = {"cluster": _cluster_name(model)}
+    if not stateful:
+        action["retry_policy"] = {"retry_on": "unavailable", "num_retries": 2}
+    return {"match": {"prefix": ""}, "route": action}
+
+
+def _cluster(model: ModelRoute) -> Cluster:
+    cluster = Cluster(name=_cluster_name(model.model), type=Cluster.EDS, lb_policy=Cluster.ROUND_ROBIN)
+    cluster.eds_cluster_config.eds_config.ads.SetInParent()
+    return cluster
+
+
+def _endpoints(model: ModelRoute, fleet: Fleet) -> ClusterLoadAssignment:
+    assignment = ClusterLoadAssignment(cluster_name=_cluster_name(model.model))
+    for candidate in model.candidates:
+        if candidate.share > 0:
+            backend = fleet.backend(candidate.backend)
+            locality = assignment.endpoints.add()
+            locality.locality.zone = backend.name
+            locality.load_balancing_weight.value = weight_of(candidate.share)
+            fill(locality.lb_endpoints.add(), backend, backend.grpc_port)
+            locality.lb_endpoints[0].load_balancing_weight.value = 1
+    return assignment

@@ -1,0 +1,136 @@
+"""The routes of the gateway: one hash look-up from the route header to a model's cluster."""
+
+from functools import lru_cache
+from typing import Any
+
+from envoy.config.route.v3.route_components_pb2 import RetryPolicy, Route, VirtualHost
+from envoy.config.route.v3.route_pb2 import RouteConfiguration
+from envoy.type.matcher.v3.http_inputs_pb2 import HttpRequestHeaderMatchInput
+from xds.type.matcher.v3.matcher_pb2 import Matcher
+
+from router.fleet import Gateway
+from router.policy.table import ModelRoute, RoutingTable
+from router.xds.listeners import EXT_PROC, LUA, filter_override
+from router.xds.message import parse, typed
+from router.xds.names import INFER_PATH, ROUTE_HEADER, ROUTER_GRPC, ROUTER_HTTP, STREAM_PATH
+from router.xds.snapshot import pack
+
+# A retry never follows a response byte. Nothing has been computed in the first group; in the second a
+# backend may have computed, so only a model without sequences may be asked twice. "Draining" is NOT_FOUND
+# from a Triton that is known to have the model. 500 is not retried over HTTP: Triton says it for bad JSON.
+_UNTOUCHED = "connect-failure,refused-stream,reset-before-request"
+_STATELESS = {
+    "grpc": f"{_UNTOUCHED},reset,unavailable,internal,retriable-headers",
+    "http": f"{_UNTOUCHED},reset,retriable-status-codes",
+}
+_DRAINING_GRPC = [{"name": "grpc-status", "string_match": {"exact": "5"}}]
+_DRAINING_HTTP = [404, 503]
+_RETRIES = 2
+
+
+def routes(table: RoutingTable, gateway: Gateway) -> list[RouteConfiguration]:
+    """The route configurations of the HTTP and the gRPC listener."""
+    return [
+        _configuration("http", table, gateway, _control_route(ROUTER_HTTP)),
+        _configuration("grpc", table, gateway, _grpc_by_path()),
+    ]
+
+
+def _configuration(
+    protocol: str, table: RoutingTable, gateway: Gateway, otherwise: Matcher.OnMatch
+) -> RouteConfiguration:
+    host = VirtualHost(name=protocol, domains=["*"], request_headers_to_remove=[ROUTE_HEADER])
+    host.request_body_buffer_limit.value = gateway.max_request_bytes
+    tree = host.matcher.matcher_tree
+    tree.input.name = "route"
+    tree.input.typed_config.CopyFrom(_request_header(ROUTE_HEADER))
+    for route in table.routes.values():
+        if any(route.shares.values()):
+            for kind in ("unary", "stream"):
+                to_model = _model_route(protocol, kind, route, gateway)
+                tree.exact_match_map.map[f"{kind}/{route.model}"].CopyFrom(_action(to_model))
+    if not tree.exact_match_map.map:
+        host.matcher.ClearField("matcher_tree")
+        host.matcher.matcher_list.SetInParent()
+    host.matcher.on_no_match.CopyFrom(otherwise)
+    return RouteConfiguration(name=protocol, virtual_hosts=[host])
+
+
+def _model_route(protocol: str, kind: str, model: ModelRoute, gateway: Gateway) -> Route:
+    route = Route(name=f"{kind}/{model.model}")
+    route.match.prefix = "/"
+    route.route.cluster = f"{protocol}/{model.model}"
+    route.route.timeout.FromMilliseconds(int(gateway.request_timeout_s * 1000) if kind == "unary" else 0)
+    # The client's own deadline, whatever it is; it shows as another flag in the log than ours.
+    route.route.max_stream_duration.grpc_timeout_header_max.SetInParent()
+    route.route.retry_policy.CopyFrom(_retries(protocol, model.stateful))
+    return route
+
+
+@lru_cache
+def _retries(protocol: str, stateful: bool) -> RetryPolicy:
+    fields: dict[str, Any] = {
+        "retry_on": _UNTOUCHED if stateful else _STATELESS[protocol],
+        "num_retries": _RETRIES,
+        "retry_back_off": {"base_interval": "0.010s", "max_interval": "0.100s"},
+        "retry_host_predicate": [
+            {
+                "name": "envoy.retry_host_predicates.previous_hosts",
+                "typed_config": typed("extensions.retry.host.previous_hosts.v3.PreviousHostsPredicate"),
+            }
+        ],
+        "host_selection_retry_max_attempts": 5,
+    }
+    if not stateful:
+        key = "retriable_headers" if protocol == "grpc" else "retriable_status_codes"
+        fields[key] = _DRAINING_GRPC if protocol == "grpc" else _DRAINING_HTTP
+    return parse(fields, RetryPolicy())
+
+
+def _grpc_by_path() -> Matcher.OnMatch:
+    """Where a gRPC request without a route header goes.
+
+    A stream, and a unary call whose messages are compressed, meet ext_proc, which reads the model and makes
+    Envoy look again. Everything else (and whatever could not be read) is the router's to answer.
+    """
+    by_encoding = Matcher()
+    by_encoding.matcher_tree.input.name = "encoding"
+    by_encoding.matcher_tree.input.typed_config.CopyFrom(_request_header("grpc-encoding"))
+    for encoding in ("gzip", "deflate"):
+        by_encoding.matcher_tree.exact_match_map.map[encoding].CopyFrom(_read_by_ext_proc())
+    by_encoding.on_no_match.CopyFrom(_control_route(ROUTER_GRPC))
+
+    by_path = Matcher()
+    by_path.matcher_tree.input.name = "path"
+    by_path.matcher_tree.input.typed_config.CopyFrom(_request_header(":path"))
+    paths = by_path.matcher_tree.exact_match_map.map
+    paths[STREAM_PATH].CopyFrom(_read_by_ext_proc())
+    paths[INFER_PATH].matcher.CopyFrom(by_encoding)
+    by_path.on_no_match.CopyFrom(_control_route(ROUTER_GRPC))
+    return Matcher.OnMatch(matcher=by_path)
+
+
+def _read_by_ext_proc() -> Matcher.OnMatch:
+    overrides = {**filter_override(EXT_PROC, enabled=True), **filter_override(LUA, enabled=False)}
+    return _control_route(ROUTER_GRPC, overrides)
+
+
+def _control_route(cluster: str, overrides: dict[str, Any] | None = None) -> Matcher.OnMatch:
+    fields = {
+        "name": "control",
+        "match": {"prefix": "/"},
+        "route": {"cluster": cluster, "timeout": "0s"},
+        "typed_per_filter_config": overrides or {},
+    }
+    return _action(parse(fields, Route()))
+
+
+def _action(route: Route) -> Matcher.OnMatch:
+    on_match = Matcher.OnMatch()
+    on_match.action.name = "route"
+    on_match.action.typed_config.CopyFrom(pack(route))
+    return on_match
+
+
+def _request_header(name: str) -> Any:
+    return pack(HttpRequestHeaderMatchInput(header_name=name))
