@@ -1,0 +1,187 @@
+"""Tensors of a graph: element type, shape as the file has it, and shape under an assumption."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+
+import onnx
+
+Dimension = int | str | None
+
+# ONNX element types by the names that the matrix uses, with their width in bits.
+_TYPES = {
+    "FLOAT": ("fp32", 32),
+    "UINT8": ("uint8", 8),
+    "INT8": ("int8", 8),
+    "UINT16": ("uint16", 16),
+    "INT16": ("int16", 16),
+    "INT32": ("int32", 32),
+    "INT64": ("int64", 64),
+    "STRING": ("str", 128),  # a guess: a short text with its length
+    "BOOL": ("bool", 8),
+    "FLOAT16": ("fp16", 16),
+    "DOUBLE": ("fp64", 64),
+    "UINT32": ("uint32", 32),
+    "UINT64": ("uint64", 64),
+    "BFLOAT16": ("bf16", 16),
+    "FLOAT8E4M3FN": ("fp8e4m3fn", 8),
+    "FLOAT8E4M3FNUZ": ("fp8e4m3fnuz", 8),
+    "FLOAT8E5M2": ("fp8e5m2", 8),
+    "FLOAT8E5M2FNUZ": ("fp8e5m2fnuz", 8),
+    "FLOAT4E2M1": ("fp4e2m1", 4),
+    "UINT4": ("uint4", 4),
+    "INT4": ("int4", 4),
+}
+_NAMES = {onnx.TensorProto.DataType.Value(name): short for name, (short, _) in _TYPES.items()}
+_BITS = dict(_TYPES.values())
+
+AttributeValue = int | float | str | tuple[int, ...] | tuple[float, ...] | tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """One tensor; `type` and `shape` are None where the file does not tell.
+
+    `shape` holds names (or None) for dynamic dimensions; `assumed` the same shape with the
+    assumed sizes in their place. `constant` tensors are known before the model runs.
+    """
+
+    name: str
+    type: str | None = None
+    shape: tuple[Dimension, ...] | None = None
+    assumed: tuple[int, ...] | None = None
+    constant: bool = False
+
+    @property
+    def dynamic_axes(self) -> tuple[int, ...]:
+        """The axes whose length the file leaves open."""
+        return tuple(axis for axis, size in enumerate(self.shape or ()) if not isinstance(size, int))
+
+    @property
+    def elements(self) -> int | None:
+        return None if self.assumed is None else prod(self.assumed)
+
+    @property
+    def bytes(self) -> int | None:
+        if self.elements is None or self.type is None:
+            return None
+        return (self.elements * _BITS.get(self.type, 32) + 7) // 8
+
+
+def type_name(element_type: int) -> str | None:
+    """The matrix's name of an ONNX element type."""
+    return _NAMES.get(element_type)
+
+
+def attribute_values(node: onnx.NodeProto) -> dict[str, AttributeValue]:
+    """The numbers and strings among a node's attributes; tensors and graphs are left out."""
+    values: dict[str, AttributeValue] = {}
+    for attribute in node.attribute:
+        match attribute.type:
+            case onnx.AttributeProto.INT:
+                values[attribute.name] = attribute.i
+            case onnx.AttributeProto.FLOAT:
+                values[attribute.name] = attribute.f
+            case onnx.AttributeProto.STRING:
+                values[attribute.name] = attribute.s.decode("utf-8", "replace")
+            case onnx.AttributeProto.INTS:
+                values[attribute.name] = tuple(attribute.ints)
+            case onnx.AttributeProto.FLOATS:
+                values[attribute.name] = tuple(attribute.floats)
+            case onnx.AttributeProto.STRINGS:
+                values[attribute.name] = tuple(text.decode("utf-8", "replace") for text in attribute.strings)
+            case _:
+                pass
+    return values
+
+
+class TensorTable:
+    """The tensors that one graph sees, its own before those of the graphs around it."""
+
+    def __init__(
+        self,
+        types: Mapping[str, onnx.TypeProto],
+        sizes: Mapping[str, onnx.TypeProto],
+        constants: dict[str, Tensor],
+        outer: "TensorTable | None" = None,
+    ) -> None:
+        self._types = types
+        self._sizes = sizes
+        self._constants = constants
+        self._outer = outer
+
+    @classmethod
+    def of_model(cls, symbolic: onnx.GraphProto, assumed: onnx.GraphProto) -> "TensorTable":
+        return cls(_types(symbolic), _all_types(assumed), _initializers(symbolic))
+
+    def inner(self, graph: onnx.GraphProto) -> "TensorTable":
+        """The table of a graph inside this one."""
+        return TensorTable(_types(graph), self._sizes, _initializers(graph), self)
+
+    def tensor(self, name: str) -> Tensor:
+        if name in self._constants:
+            return self._constants[name]
+        if name in self._types:
+            return _tensor(name, self._types[name], self._sizes.get(name, self._types[name]))
+        return self._outer.tensor(name) if self._outer else Tensor(name)
+
+    def is_constant(self, name: str) -> bool:
+        return self.tensor(name).constant
+
+    def note_constants(self, node: onnx.NodeProto) -> None:
+        """Marks the outputs of a node that can be computed before the model runs.
+
+        The same rule as onnxruntime's MIGraphX provider: constants, what follows from constants,
+        and the shape of a tensor whose dimensions are all known.
+        """
+        inputs = [self.tensor(name) for name in node.input if name]
+        if node.op_type in {"Shape", "Size"}:
+            known = bool(inputs) and inputs[0].shape is not None and not inputs[0].dynamic_axes
+        else:
+            known = node.op_type == "Constant" or (bool(inputs) and all(tensor.constant for tensor in inputs))
+        if known and not node.op_type.startswith(("Random", "Bernoulli", "Multinomial")):
+            for name in filter(None, node.output):
+                tensor = self.tensor(name)
+                self._constants[name] = Tensor(name, tensor.type, tensor.shape, tensor.assumed, constant=True)
+
+
+def _types(graph: onnx.GraphProto) -> dict[str, onnx.TypeProto]:
+    return {value.name: value.type for values in (graph.value_info, graph.input, graph.output) for value in values}
+
+
+def _all_types(graph: onnx.GraphProto) -> dict[str, onnx.TypeProto]:
+    types: dict[str, onnx.TypeProto] = {}
+    waiting = [graph]
+    while waiting:
+        current = waiting.pop()
+        types |= _types(current)
+        waiting += [a.g for node in current.node for a in node.attribute if a.type == onnx.AttributeProto.GRAPH]
+    return types
+
+
+def _initializers(graph: onnx.GraphProto) -> dict[str, Tensor]:
+    return {
+        tensor.name: Tensor(
+            tensor.name, type_name(tensor.data_type), tuple(tensor.dims), tuple(tensor.dims), constant=True
+        )
+        for tensor in graph.initializer
+    }
+
+
+def _tensor(name: str, symbolic: onnx.TypeProto, assumed: onnx.TypeProto) -> Tensor:
+    if not symbolic.HasField("tensor_type"):
+        return Tensor(name)
+    kind = symbolic.tensor_type
+    shape = tuple(_dimension(dim) for dim in kind.shape.dim) if kind.HasField("shape") else None
+    sizes: tuple[int, ...] | None = None
+    if assumed.tensor_type.HasField("shape"):
+        known = [dim.dim_value if dim.HasField("dim_value") else None for dim in assumed.tensor_type.shape.dim]
+        if all(size is not None and size >= 0 for size in known):
+            sizes = tuple(size for size in known if size is not None)
+    return Tensor(name, type_name(kind.elem_type), shape, sizes)
+
+
+def _dimension(dim: onnx.TensorShapeProto.Dimension) -> Dimension:
+    if dim.HasField("dim_value"):
+        return int(dim.dim_value)
+    return dim.dim_param or None
