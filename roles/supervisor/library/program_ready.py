@@ -1,0 +1,143 @@
+#!/usr/bin/python
+"""Ansible module: wait until a supervised program answers 200, or say why it does not.
+
+Standard library only. `uri` with `until` would print one red line per second, and would wait out its time
+for a program that crashes at every start; this one shows the end of the program's log as soon as it knows.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from ansible.module_utils.basic import AnsibleModule  # type: ignore[import-untyped]  # ships no types
+
+DOCUMENTATION = r"""
+module: program_ready
+short_description: Wait until the URL of a supervised program answers 200
+options:
+  name: {type: str, required: true, description: The program's name in supervisord.}
+  url: {type: str, required: true, description: What must answer 200.}
+  timeout_seconds: {type: int, default: 60, description: How long it may take.}
+  supervisorctl: {type: list, elements: str, required: true, description: Command that asks its supervisord.}
+  log: {type: path, required: true, description: The program's log.}
+  log_tail_lines: {type: int, default: 25, description: Lines of the log that an error shows.}
+author: bimetal
+"""
+
+EXAMPLES = r"""
+- program_ready:
+    name: triton-cuda-0
+    url: http://127.0.0.1:18000/v2/health/ready
+    supervisorctl: [supervisorctl, -c, /var/lib/bimetal/supervisor/supervisord.conf]
+    log: /var/lib/bimetal/log/triton-cuda-0.log
+"""
+
+RETURN = r"""# """
+
+_POLL_SECONDS = 0.25
+_REQUEST_SECONDS = 2.0
+_STARTS_OF_A_CRASH_LOOP = 3
+# Readiness is asked of this machine: a proxy from the environment would answer for itself.
+_OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+class Program(NamedTuple):
+    """What supervisord says: a state such as RUNNING or BACKOFF, and the pid where there is one."""
+
+    state: str
+    pid: int | None
+
+
+def parse_status(line: str) -> Program:
+    """Read `supervisorctl status NAME`: "NAME   RUNNING   pid 12, uptime 0:00:05"."""
+    words = line.split()
+    if len(words) < 2:
+        return Program("UNKNOWN", None)
+    pid = int(words[3].rstrip(",")) if words[2:3] == ["pid"] else None
+    return Program(words[1], pid)
+
+
+def hopeless(seen: list[Program]) -> str | None:
+    """Why more waiting is in vain, judged by the program's states so far; None while there is hope."""
+    if seen and seen[-1].state == "FATAL":
+        return "supervisord gave up starting it"
+    pids = {program.pid for program in seen if program.pid}
+    backoffs = sum(1 for program in seen if program.state == "BACKOFF")
+    if max(len(pids), backoffs) > _STARTS_OF_A_CRASH_LOOP:
+        return "it ends soon after each start"
+    return None
+
+
+def ask(url: str) -> str | None:
+    """None for 200, otherwise what came instead."""
+    try:
+        with _OPENER.open(url, timeout=_REQUEST_SECONDS) as answer:
+            return None if answer.status == 200 else f"status {answer.status}"
+    except urllib.error.HTTPError as error:
+        return f"status {error.code}"
+    except OSError as error:
+        return str(getattr(error, "reason", error))
+
+
+def wait(url: str, timeout_seconds: float, status: Callable[[], Program]) -> str | None:
+    """Poll until `url` answers 200 (returns None) or there is no hope (returns why)."""
+    deadline = time.monotonic() + timeout_seconds
+    seen: list[Program] = []
+    while (instead := ask(url)) is not None:
+        seen.append(status())
+        if reason := hopeless(seen):
+            return f"{reason} (last answer: {instead})"
+        if time.monotonic() >= deadline:
+            return f"no 200 within {timeout_seconds:g} s (last answer: {instead}; program {seen[-1].state})"
+        time.sleep(_POLL_SECONDS)
+    return None
+
+
+def tail(path: Path, lines: int) -> str:
+    """The last lines of a log, indented; says so when there is none."""
+    try:
+        text = path.read_text(errors="replace")
+    except OSError as error:
+        return f"  (no log: {error})"
+    return "\n".join(f"  {line}" for line in text.splitlines()[-lines:]) or "  (empty)"
+
+
+def main() -> None:
+    """Module entry point."""
+    module = AnsibleModule(
+        argument_spec={
+            "name": {"type": "str", "required": True},
+            "url": {"type": "str", "required": True},
+            "timeout_seconds": {"type": "int", "default": 60},
+            "supervisorctl": {"type": "list", "elements": "str", "required": True},
+            "log": {"type": "path", "required": True},
+            "log_tail_lines": {"type": "int", "default": 25},
+        },
+        supports_check_mode=True,
+    )
+    wanted = module.params
+    if module.check_mode:
+        module.exit_json(changed=False)
+
+    def status() -> Program:
+        command = [*wanted["supervisorctl"], "status", wanted["name"]]
+        return parse_status(subprocess.run(command, capture_output=True, text=True, check=False).stdout)
+
+    problem = wait(wanted["url"], wanted["timeout_seconds"], status)
+    if problem:
+        module.fail_json(
+            msg=f"{wanted['name']} is not ready: expected 200 from {wanted['url']}, but {problem}.\n"
+            f"The end of its log, {wanted['log']}:\n{tail(Path(wanted['log']), wanted['log_tail_lines'])}\n"
+            "Next: correct what the log names, then run the playbook (`make up`) again."
+        )
+    module.exit_json(changed=False)
+
+
+if __name__ == "__main__":
+    main()
