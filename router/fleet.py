@@ -5,6 +5,7 @@ Read once at start, validated once, frozen from then on.
 
 from collections.abc import Mapping
 from functools import cached_property
+from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 from typing import Literal, Self
 
@@ -25,6 +26,11 @@ Provider = Literal[
 ]
 _PORT = Field(ge=1, le=65535)
 _NAME = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$")
+
+
+def join_host_port(host: str, port: int) -> str:
+    """`host:port`, with brackets around an IPv6 address."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 class _Section(BaseModel):
@@ -107,17 +113,32 @@ class Device(_Section):
 
 
 class Backend(_Section):
-    """One Triton server."""
+    """One Triton server. `host` is an IP address: Envoy takes no names in endpoints that come over xDS."""
 
     name: str = _NAME
     pool: str
-    host: str
+    host: IPv4Address | IPv6Address
     http_port: Port = _PORT
     grpc_port: Port = _PORT
     metrics_port: Port = _PORT
     compute: Literal["gpu", "cpu"] = "gpu"
     """What really computes there; `cpu` on a machine without the pool's accelerator."""
     devices: tuple[Device, ...] = ()
+
+    @property
+    def grpc_address(self) -> str:
+        """`host:port` of Triton's gRPC service."""
+        return join_host_port(str(self.host), self.grpc_port)
+
+    @property
+    def http_address(self) -> str:
+        """`host:port` of Triton's HTTP service."""
+        return join_host_port(str(self.host), self.http_port)
+
+    @property
+    def metrics_address(self) -> str:
+        """`host:port` of Triton's metrics."""
+        return join_host_port(str(self.host), self.metrics_port)
 
     @cached_property
     def bandwidth_gbs(self) -> float | None:
@@ -142,7 +163,7 @@ class Fleet(_Section):
     @model_validator(mode="after")
     def _names_fit_together(self) -> Self:
         seen: set[str] = set()
-        addresses: dict[tuple[str, int], str] = {}
+        addresses: dict[str, str] = {}
         for backend in self.backends:
             if backend.pool not in self.pools:
                 raise ValueError(
@@ -153,9 +174,10 @@ class Fleet(_Section):
                 raise ValueError(f"two backends are named {backend.name!r}; names must differ")
             seen.add(backend.name)
             for port in (backend.http_port, backend.grpc_port, backend.metrics_port):
-                other = addresses.setdefault((backend.host, port), backend.name)
+                address = join_host_port(str(backend.host), port)
+                other = addresses.setdefault(address, backend.name)
                 if other != backend.name:
-                    raise ValueError(f"backends {other!r} and {backend.name!r} share {backend.host}:{port}")
+                    raise ValueError(f"backends {other!r} and {backend.name!r} share {address}")
         return self
 
     def backend(self, name: str) -> Backend:

@@ -23,6 +23,7 @@ _CHANNEL = [
     ("grpc.max_reconnect_backoff_ms", 1000),
     ("grpc.max_receive_message_length", -1),
 ]
+_LEAST_PAUSE_S = 0.02
 
 
 class TritonProbe:
@@ -76,6 +77,8 @@ class TritonProbe:
         return Observation(self._backend.name, server=self._server, models=models, pending=pending)
 
     async def _pause(self) -> None:
+        # However often something asks for a look, one backend is not probed without a breath in between.
+        await asyncio.sleep(_LEAST_PAUSE_S)
         try:
             async with asyncio.timeout(self._settings.interval_s):
                 await self._wake.wait()
@@ -93,8 +96,7 @@ class TritonProbe:
 
     async def _models(self) -> dict[str, ServedModel]:
         if self._client is None:
-            address = f"{self._backend.host}:{self._backend.grpc_port}"
-            self._client = triton.InferenceServerClient(address, channel_args=_CHANNEL)
+            self._client = triton.InferenceServerClient(self._backend.grpc_address, channel_args=_CHANNEL)
         if not self._server:
             self._server = await self._client.get_server_metadata(as_json=True)
         index = await self._client.get_model_repository_index()
@@ -127,7 +129,7 @@ class TritonProbe:
         return ServedModel(model.name, model.versions, model.unavailable, config["config"], metadata)
 
     async def _pending(self) -> float | None:
-        url = f"http://{self._backend.host}:{self._backend.metrics_port}/metrics"
+        url = f"http://{self._backend.metrics_address}/metrics"
         try:
             timeout = aiohttp.ClientTimeout(total=self._settings.timeout_s)
             async with self._http.get(url, timeout=timeout) as answer:

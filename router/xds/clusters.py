@@ -86,5 +86,5 @@ def port_of(backend: Backend, protocol: str) -> int:
 def fill(endpoint: LbEndpoint, backend: Backend, port: int) -> None:
     """Write a backend's address into an endpoint."""
     socket = endpoint.endpoint.address.socket_address
-    socket.address = backend.host
+    socket.address = str(backend.host)
     socket.port_value = port

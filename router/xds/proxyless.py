@@ -4,13 +4,12 @@ One listener per model with its route inline. grpcio ignores endpoint weights bu
 backend is a locality of its own.
 """
 
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 from envoy.config.cluster.v3.cluster_pb2 import Cluster
 from envoy.config.endpoint.v3.endpoint_pb2 import ClusterLoadAssignment
 from envoy.config.listener.v3.listener_pb2 import Listener
-
 from google.protobuf.any_pb2 import Any as AnyMessage
 
 from router.fleet import Fleet
@@ -34,7 +33,7 @@ def _cluster_name(model: str) -> str:
     return f"grpc/{model}"
 
 
-@lru_cache(maxsize=None)  # a model's listener never changes, and building it costs more than all its endpoints
+@cache  # a model's listener never changes, and building it costs more than all its endpoints
 def _listener(model: str, stateful: bool) -> AnyMessage:
     manager = typed(
         "extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",

@@ -50,8 +50,7 @@ def _configuration(
                 to_model = _model_route(protocol, kind, route, gateway)
                 tree.exact_match_map.map[f"{kind}/{route.model}"].CopyFrom(_action(to_model))
     if not tree.exact_match_map.map:
-        host.matcher.ClearField("matcher_tree")
-        host.matcher.matcher_list.SetInParent()
+        host.matcher.ClearField("matcher_tree")  # Envoy refuses an empty map
     host.matcher.on_no_match.CopyFrom(otherwise)
     return RouteConfiguration(name=protocol, virtual_hosts=[host])
 

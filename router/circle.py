@@ -1,0 +1,169 @@
+"""The circle: observe → decide → publish. The one place where the parts meet."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+
+import structlog
+
+from router.coordinator import Coordinator
+from router.errors import StoreError, UnknownBackendError
+from router.feedback.outcome import Effect, Try, classify
+from router.fleet import Fleet
+from router.fleet_state import FleetState, absorb
+from router.observation import Observation
+from router.policy.breaker import Breaker
+from router.policy.table import RoutingTable, decide
+from router.policy.weights import load_factor
+from router.scores import ScoreBook
+from router.store import Event, Store
+
+log = structlog.get_logger(__name__)
+
+_TICK_S = 0.25
+_SCORES_EVERY_S = 5.0
+_MOST_DECISIONS_PER_S = 20
+_MOST_UNSAVED = 1000
+
+
+class Circle:
+    """Holds the newest of everything and keeps the published table true to it.
+
+    Args:
+        publish: called after each decision that changed the table.
+        look_again: asks for a probe of one backend now.
+        clock: Unix time in seconds.
+    """
+
+    def __init__(
+        self,
+        fleet: Fleet,
+        store: Store,
+        publish: Callable[[], Awaitable[None]],
+        look_again: Callable[[str], None],
+        clock: Callable[[], float],
+    ) -> None:
+        self.fleet = fleet
+        self.state = FleetState()
+        self.table = RoutingTable()
+        self.store_error: str | None = None
+        self.decided = False
+        self._store = store
+        self._publish = publish
+        self._look_again = look_again
+        self._clock = clock
+        self._scores = ScoreBook(fleet)
+        self._unsaved: list[Event] = []
+        self._changed = asyncio.Event()
+        self._coordinator = Coordinator(fleet.breaker, self._remembered())
+
+    @property
+    def breakers(self) -> Mapping[str, Breaker]:
+        """Breaker by backend; a missing one is new."""
+        return self._coordinator.breakers
+
+    def observed(self, new: Observation) -> None:
+        """Take in a probe's finding."""
+        before = self.state.observations.get(new.backend)
+        self.state = absorb(self.state, new)
+        if new.reachable:
+            self._coordinator.reached(new.backend)
+        if before is None or self._matters(before, new):
+            self._changed.set()
+        if before is None or before.reachable != new.reachable:
+            text = "reachable" if new.reachable else f"unreachable: {new.error}"
+            self._note([Event(self._clock(), new.backend, "probe", text)])
+
+    def tried(self, tries: list[Try]) -> None:
+        """Take in what became of tries."""
+        for attempt in tries:
+            outcome = classify(attempt)
+            if outcome.effect in {Effect.LOST, Effect.MOVED}:
+                self._look_again(attempt.backend)
+            self._note(self._coordinator.heard(attempt.backend, outcome, self._clock()))
+
+    def clear(self, backend: str) -> None:
+        """A person declares a backend well. Raises UnknownBackendError."""
+        names = [b.name for b in self.fleet.backends]
+        if backend not in names:
+            raise UnknownBackendError(f"no backend is named {backend!r}; there are {', '.join(names)}.")
+        self._note(self._coordinator.clear(backend, self._clock()))
+
+    async def run(self) -> None:
+        """Decide and publish whenever something changed, until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._keep_time())
+            tasks.create_task(self._keep_scores())
+            await self._first_round()
+            while True:
+                await self._changed.wait()
+                self._changed.clear()
+                await self._decide()
+                await asyncio.sleep(1 / _MOST_DECISIONS_PER_S)
+
+    async def _first_round(self) -> None:
+        """Wait until every backend was probed and its models scored, so that a restart moves no share."""
+        while len(self.state.observations) < len(self.fleet.backends):
+            await self._changed.wait()
+            self._changed.clear()
+        await self._scores.refresh(self.state)
+        self._changed.set()
+
+    async def _decide(self) -> None:
+        new = decide(self.fleet, self.state, self.breakers, self._scores.scores)
+        if new != self.table or not self.decided:
+            self.table, self.decided = new, True
+            await self._publish()
+        await self._save()
+
+    async def _keep_time(self) -> None:
+        while True:
+            await asyncio.sleep(_TICK_S)
+            self._note(self._coordinator.tick(self._clock()))
+            if self._unsaved:
+                self._changed.set()  # the store was down: try again
+
+    async def _keep_scores(self) -> None:
+        while True:
+            await asyncio.sleep(_SCORES_EVERY_S)
+            if await self._scores.refresh(self.state):
+                self._changed.set()
+
+    def _matters(self, before: Observation, new: Observation) -> bool:
+        half = self.fleet.policy.pending_half
+        return (
+            before.error != new.error
+            or before.models != new.models
+            or load_factor(before.pending, half) != load_factor(new.pending, half)
+        )
+
+    def _note(self, events: list[Event]) -> None:
+        for event in events:
+            log.info(event.kind, backend=event.backend, text=event.text)
+        if events:
+            self._unsaved += events
+            self._changed.set()
+
+    def _remembered(self) -> Mapping[str, Breaker]:
+        try:
+            return self._store.load()
+        except StoreError as error:
+            self._store_failed(error)
+            return {}
+
+    async def _save(self) -> None:
+        """Write what has happened since the last success; a store that is down is tried again next time."""
+        if not self._unsaved:
+            return
+        events, self._unsaved = self._unsaved, []
+        try:
+            await asyncio.to_thread(self._store.save, dict(self.breakers), events)
+        except StoreError as error:
+            self._unsaved = (events + self._unsaved)[-_MOST_UNSAVED:]
+            self._store_failed(error)
+            return
+        self.store_error = None
+
+    def _store_failed(self, error: StoreError) -> None:
+        if self.store_error is None:
+            log.error("the router goes on from memory", error=str(error))
+        self.store_error = str(error)

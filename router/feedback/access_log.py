@@ -1,0 +1,60 @@
+"""Envoy's gRPC access log: turns its entries, one per try, into `Try` values."""
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any
+from urllib.parse import unquote
+
+from envoy.data.accesslog.v3.accesslog_pb2 import HTTPAccessLogEntry
+from envoy.service.accesslog.v3 import als_pb2_grpc
+from envoy.service.accesslog.v3.als_pb2 import StreamAccessLogsMessage, StreamAccessLogsResponse
+
+from router.feedback.outcome import Try
+from router.fleet import Fleet, join_host_port
+from router.xds.names import model_of_cluster
+
+
+class AccessLogService(als_pb2_grpc.AccessLogServiceServicer):  # type: ignore[misc]  # generated, untyped
+    """Receives the log of every gateway and hands each batch of tries to `report`."""
+
+    def __init__(self, fleet: Fleet, report: Callable[[list[Try]], None]) -> None:
+        self._backend_at = {address: b.name for b in fleet.backends for address in (b.grpc_address, b.http_address)}
+        self._report = report
+
+    async def StreamAccessLogs(  # noqa: N802  # the name is the protocol's
+        self, messages: AsyncIterator[StreamAccessLogsMessage], _context: Any
+    ) -> StreamAccessLogsResponse:
+        """One gateway's log, until it hangs up."""
+        async for message in messages:
+            tries = (read_entry(entry, self._backend_at) for entry in message.http_logs.log_entry)
+            self._report([t for t in tries if t is not None])
+        return StreamAccessLogsResponse()
+
+
+def read_entry(entry: HTTPAccessLogEntry, backend_at: Mapping[str, str]) -> Try | None:
+    """The try that an entry tells of; None if it reached no backend of the fleet (control answers, refusals)."""
+    common = entry.common_properties
+    model = model_of_cluster(common.upstream_cluster)
+    address = common.upstream_remote_address.socket_address
+    backend = backend_at.get(join_host_port(address.address, address.port_value))
+    if model is None or backend is None:
+        return None
+    status, message = _grpc_status(entry)
+    ended = common.HasField("time_to_last_upstream_rx_byte")
+    return Try(
+        backend=backend,
+        model=model,
+        flags=frozenset(field.name for field, _ in common.response_flags.ListFields()),
+        http_status=entry.response.response_code.value,
+        grpc_status=status,
+        message=message,
+        seconds=common.time_to_last_upstream_rx_byte.ToNanoseconds() / 1e9 if ended else None,
+    )
+
+
+def _grpc_status(entry: HTTPAccessLogEntry) -> tuple[int | None, str]:
+    """Status and message, from the trailers or, for an answer without a message, from the headers."""
+    for fields in (entry.response.response_trailers, entry.response.response_headers):
+        status = fields.get("grpc-status", "")
+        if status.isdigit():
+            return int(status), unquote(fields.get("grpc-message", ""))
+    return None, ""

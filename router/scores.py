@@ -1,0 +1,67 @@
+"""Operator scores: reads the model files of each pool's repository, off the event loop, and remembers the verdicts."""
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+
+from router.fleet import Fleet
+from router.fleet_state import FleetState
+from router.operators import ModelFileError, judge
+from router.policy.table import OperatorScore, Scores
+
+_Stamp = tuple[Path, int, int]
+"""Path, modification time in ns, size: a file that has another stamp is read again."""
+
+
+class ScoreBook:
+    """(model, pool) → operator score, refreshed when a file or the versions that are ready change."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        self._fleet = fleet
+        self._scores: dict[tuple[str, str], OperatorScore] = {}
+        self._stamps: dict[tuple[str, str], _Stamp] = {}
+
+    @property
+    def scores(self) -> Scores:
+        """The scores known so far."""
+        return self._scores
+
+    async def refresh(self, state: FleetState) -> bool:
+        """Read what is new on disk; whether any score changed."""
+        before = dict(self._scores)
+        for (model, pool), file in _files(self._fleet, state).items():
+            await self._look(model, pool, file)
+        return before != self._scores
+
+    async def _look(self, model: str, pool: str, file: Path) -> None:
+        try:
+            stat = file.stat()
+        except OSError:
+            self._scores.pop((model, pool), None)
+            self._stamps.pop((model, pool), None)
+            return
+        stamp = (file, stat.st_mtime_ns, stat.st_size)
+        if self._stamps.get((model, pool)) == stamp:
+            return
+        self._scores[model, pool] = await asyncio.to_thread(_score, file, self._fleet.pools[pool].provider)
+        self._stamps[model, pool] = stamp
+
+
+def _files(fleet: Fleet, state: FleetState) -> Mapping[tuple[str, str], Path]:
+    """The model file of each (model, pool): of the newest version that is ready there."""
+    found: dict[tuple[str, str], Path] = {}
+    for backend in fleet.backends:
+        observation = state.observations.get(backend.name)
+        for model in observation.models.values() if observation else ():
+            if model.ready:
+                repository = fleet.pool_of(backend).repository
+                found[model.name, backend.pool] = repository / model.name / model.versions[-1] / "model.onnx"
+    return found
+
+
+def _score(file: Path, provider: str) -> OperatorScore:
+    try:
+        verdict = judge(file, provider)
+    except ModelFileError as error:
+        return OperatorScore(None, (str(error),))
+    return OperatorScore(verdict.score, tuple(f"{r.text} ({r.source})" for r in verdict.reasons))

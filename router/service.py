@@ -1,0 +1,140 @@
+"""`bimetal run`: puts the circle together, serves it, and takes it down in order."""
+
+import asyncio
+import signal
+import socket
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+
+import aiohttp
+import grpc
+import structlog
+import uvicorn
+from envoy.service.accesslog.v3 import als_pb2_grpc
+from envoy.service.discovery.v3 import ads_pb2_grpc
+from envoy.service.ext_proc.v3 import external_processor_pb2_grpc
+from grpc_health.v1 import health, health_pb2_grpc
+from starlette.applications import Starlette
+from tritonclient.grpc import service_pb2_grpc
+
+from router.circle import Circle
+from router.control.admin import admin_routes
+from router.control.backends import Backends
+from router.control.grpc_service import ClusterService
+from router.control.http_service import ClusterApi
+from router.errors import BimetalError
+from router.feedback.access_log import AccessLogService
+from router.fleet import Fleet, join_host_port
+from router.gateway.ext_proc import RouteNamer
+from router.probes.triton import TritonProbe
+from router.store import Store
+from router.xds import envoy, proxyless
+from router.xds.server import DataPlane, DiscoveryService
+from router.xds.snapshot import Snapshot
+
+log = structlog.get_logger(__name__)
+
+
+class Service:
+    """The router as one process."""
+
+    def __init__(self, fleet: Fleet, http: aiohttp.ClientSession) -> None:
+        self._fleet = fleet
+        fleet.state_dir.mkdir(parents=True, exist_ok=True)
+        self._store = Store(f"sqlite:///{fleet.state_dir / 'router.db'}")
+        self._discovery = DiscoveryService(self._snapshot)
+        self._circle = Circle(fleet, self._store, self._discovery.publish, self._look_again, time.time)
+        self._probes = {b.name: TritonProbe(b, fleet.probes, self._circle.observed, http) for b in fleet.backends}
+        self._backends = Backends(self._circle, http)
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Serve until `stop` is set. Raises BimetalError if a port cannot be had."""
+        async with self._grpc_server(), self._http_server(), asyncio.TaskGroup() as tasks:
+            parts = [self._circle.run(), *(p.run() for p in self._probes.values())]
+            running = [tasks.create_task(part) for part in parts]
+            await stop.wait()
+            log.info("stopping")
+            for task in running:
+                task.cancel()
+        await self._backends.close()
+        self._store.close()
+
+    def _snapshot(self, plane: DataPlane) -> Snapshot:
+        build = envoy.snapshot if plane is DataPlane.ENVOY else proxyless.snapshot
+        return build(self._circle.table, self._fleet)
+
+    def _look_again(self, backend: str) -> None:
+        self._probes[backend].wake()
+
+    @asynccontextmanager
+    async def _grpc_server(self) -> AsyncIterator[None]:
+        limits = [
+            ("grpc.max_receive_message_length", -1),
+            ("grpc.max_send_message_length", -1),
+            ("grpc.so_reuseport", 0),
+        ]
+        server = grpc.aio.server(options=limits)
+        ads_pb2_grpc.add_AggregatedDiscoveryServiceServicer_to_server(self._discovery, server)
+        log_service = AccessLogService(self._fleet, self._circle.tried)
+        als_pb2_grpc.add_AccessLogServiceServicer_to_server(log_service, server)
+        external_processor_pb2_grpc.add_ExternalProcessorServicer_to_server(RouteNamer(), server)
+        cluster = ClusterService(self._circle, self._backends)
+        service_pb2_grpc.add_GRPCInferenceServiceServicer_to_server(cluster, server)
+        health_pb2_grpc.add_HealthServicer_to_server(health.aio.HealthServicer(), server)
+        address = join_host_port(self._fleet.router.host, self._fleet.router.xds_port)
+        try:
+            server.add_insecure_port(address)
+        except RuntimeError as error:
+            raise _port_taken(address) from error
+        await server.start()
+        try:
+            yield
+        finally:
+            await server.stop(grace=0.5)
+
+    @asynccontextmanager
+    async def _http_server(self) -> AsyncIterator[None]:
+        routes = [
+            *admin_routes(self._circle, self._store, self._discovery),
+            *ClusterApi(self._circle, self._backends).routes(),
+        ]
+        app = Starlette(routes=routes)
+        config = uvicorn.Config(app, log_level="warning", access_log=False, server_header=False, date_header=False)
+        address = (self._fleet.router.host, self._fleet.router.http_port)
+        try:
+            bound = socket.create_server(address)
+        except OSError as error:
+            raise _port_taken(join_host_port(*address)) from error
+        server = _HttpServer(config)
+        serving = asyncio.create_task(server.serve([bound]))
+        try:
+            yield
+        finally:
+            server.should_exit = True
+            await serving
+
+
+class _HttpServer(uvicorn.Server):
+    """uvicorn without its signal handlers: `run_service` alone owns the signals of the process."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def _port_taken(address: str) -> BimetalError:
+    return BimetalError(
+        f"the router cannot listen on {address}: the port is taken or may not be used.",
+        "Stop what holds it, or change the fleet file's `router` section.",
+    )
+
+
+async def run_service(fleet: Fleet) -> None:
+    """Run the router until SIGTERM or SIGINT."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    async with aiohttp.ClientSession(auto_decompress=False) as http:
+        await Service(fleet, http).run(stop)

@@ -1,0 +1,131 @@
+"""What must outlive a restart: breaker states and the timeline of events. SQLite by default, any SQLAlchemy URL.
+
+A store that is down stops nothing: the router goes on from memory, `Store.error` says so, and what could not be written
+is written when it is back.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sqlalchemy import Float, Index, Integer, String, Text, create_engine, delete, select
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
+
+from router.errors import StoreError
+from router.policy.breaker import NEW, Breaker, State, Tier
+
+
+class _Base(DeclarativeBase):
+    pass
+
+
+class _BreakerRow(_Base):
+    __tablename__ = "breaker"
+    backend: Mapped[str] = mapped_column(String(63), primary_key=True)
+    state: Mapped[str] = mapped_column(String(16))
+    failures: Mapped[int] = mapped_column(Integer)
+    successes: Mapped[int] = mapped_column(Integer)
+    tier: Mapped[str | None] = mapped_column(String(16))
+    until: Mapped[float | None] = mapped_column(Float)
+    reason: Mapped[str] = mapped_column(Text)
+
+
+class _EventRow(_Base):
+    __tablename__ = "event"
+    id: Mapped[int] = mapped_column(Integer, primary_key=True, autoincrement=True)
+    at: Mapped[float] = mapped_column(Float)
+    backend: Mapped[str] = mapped_column(String(63))
+    kind: Mapped[str] = mapped_column(String(32))
+    text: Mapped[str] = mapped_column(Text)
+    __table_args__ = (Index("event_at", "at"),)
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that happened to a backend; `at` is a Unix time in seconds."""
+
+    at: float
+    backend: str
+    kind: str
+    text: str
+
+
+class Store:
+    """Reads once at start, writes after each change.
+
+    Args:
+        url: an SQLAlchemy database URL.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._engine = create_engine(url)
+        self._url = self._engine.url.render_as_string(hide_password=True)
+
+    def load(self) -> dict[str, Breaker]:
+        """The breakers as last saved; creates the tables in an empty database.
+
+        Raises:
+            StoreError: the database cannot be opened or read.
+        """
+        try:
+            _Base.metadata.create_all(self._engine)
+            with Session(self._engine) as session:
+                return {row.backend: _breaker(row) for row in session.scalars(select(_BreakerRow))}
+        except (SQLAlchemyError, ValueError) as error:
+            raise self._error("read", error) from error
+
+    def save(self, breakers: Mapping[str, Breaker], events: list[Event]) -> None:
+        """Write the breakers that have a history, and the events, in one transaction.
+
+        Raises:
+            StoreError: nothing was written.
+        """
+        try:
+            with Session(self._engine) as session, session.begin():
+                session.execute(delete(_BreakerRow))
+                session.add_all(_row(name, b) for name, b in breakers.items() if b != NEW)
+                session.add_all(_EventRow(at=e.at, backend=e.backend, kind=e.kind, text=e.text) for e in events)
+        except SQLAlchemyError as error:
+            raise self._error("written", error) from error
+
+    def events(self, limit: int) -> list[Event]:
+        """The newest events, newest first. Raises StoreError."""
+        newest = select(_EventRow).order_by(_EventRow.id.desc()).limit(limit)
+        try:
+            with Session(self._engine) as session:
+                return [Event(r.at, r.backend, r.kind, r.text) for r in session.scalars(newest)]
+        except SQLAlchemyError as error:
+            raise self._error("read", error) from error
+
+    def close(self) -> None:
+        """Give the connections back."""
+        self._engine.dispose()
+
+    def _error(self, verb: str, error: Exception) -> StoreError:
+        return StoreError(
+            f"the state store {self._url} cannot be {verb}: {error}.",
+            "Check that its folder or server exists, is writable and has space.",
+        )
+
+
+def _breaker(row: _BreakerRow) -> Breaker:
+    return Breaker(
+        State(row.state),
+        row.failures,
+        row.successes,
+        Tier(row.tier) if row.tier else None,
+        row.until,
+        row.reason,
+    )
+
+
+def _row(name: str, b: Breaker) -> _BreakerRow:
+    return _BreakerRow(
+        backend=name,
+        state=b.state.value,
+        failures=b.failures,
+        successes=b.successes,
+        tier=b.tier.value if b.tier else None,
+        until=b.until,
+        reason=b.reason,
+    )
