@@ -11,6 +11,7 @@ import ipaddress
 import struct
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypedDict
 
 from ansible.module_utils.basic import AnsibleModule  # type: ignore[import-untyped]  # ships no types
 
@@ -25,11 +26,8 @@ options:
     required: true
     suboptions:
       port: {type: int, required: true, description: TCP port.}
+      address: {type: str, required: true, description: Address that will be bound.}
       purpose: {type: str, required: true, description: What will listen there.}
-  address:
-    description: Address that will be bound.
-    type: str
-    default: 127.0.0.1
   supervisor_pid_file:
     description: Listeners that descend from this process are our own and may stay.
     type: path
@@ -39,13 +37,21 @@ author: bimetal
 
 EXAMPLES = r"""
 - ports_available:
-    ports: [{port: 8000, purpose: gateway HTTP}]
+    ports: [{address: 127.0.0.1, port: 8000, purpose: gateway HTTP}]
     supervisor_pid_file: /var/lib/bimetal/supervisor/supervisord.pid
 """
 
 RETURN = r"""# """
 
 _TCP_LISTEN = "0A"  # include/net/tcp_states.h
+
+
+class WantedPort(TypedDict):
+    """A port that will be bound, and what for."""
+
+    address: str
+    port: int
+    purpose: str
 
 
 @dataclass(frozen=True)
@@ -113,17 +119,17 @@ def describe(proc: Path, pid: int | None) -> str:
     except OSError:
         words = []
     command = " ".join(word.decode(errors="replace") for word in words).strip() or "command unknown"
-    return f"pid {pid}: {command if len(command) <= 120 else command[:117] + '...'}"
+    return f"pid {pid}: {command if len(command) <= 200 else command[:197] + '...'}"
 
 
-def problems(proc: Path, ports: list[dict[str, object]], address: str, supervisor_pid: int | None) -> list[str]:
-    """One sentence for each port that somebody else holds; `proc` is /proc or a copy of its shape."""
+def problems(proc: Path, ports: list[WantedPort], supervisor_pid: int | None) -> list[str]:
+    """One sentence for each port that somebody else holds; `proc` is /proc or a folder of its shape."""
     tables = [path.read_text() for path in (proc / "net/tcp", proc / "net/tcp6") if path.exists()]
     listeners = [listener for table in tables for listener in parse_listeners(table)]
     found = []
     for wanted in ports:
         for listener in listeners:
-            if listener.port != wanted["port"] or not conflicts(listener, address):
+            if listener.port != wanted["port"] or not conflicts(listener, wanted["address"]):
                 continue
             pid = holder(proc, listener.inode)
             if pid and supervisor_pid and descends_from(proc, pid, supervisor_pid):
@@ -143,24 +149,24 @@ def read_pid(path: Path) -> int | None:
 
 def main() -> None:
     """Module entry point."""
-    port_options = {"port": {"type": "int", "required": True}, "purpose": {"type": "str", "required": True}}
+    kinds = {"address": "str", "port": "int", "purpose": "str"}
+    port_options = {name: {"type": kind, "required": True} for name, kind in kinds.items()}
     module = AnsibleModule(
         argument_spec={
             "ports": {"type": "list", "elements": "dict", "required": True, "options": port_options},
-            "address": {"type": "str", "default": "127.0.0.1"},
             "supervisor_pid_file": {"type": "path", "required": True},
         },
         supports_check_mode=True,
     )
     wanted = module.params
     supervisor_pid = read_pid(Path(wanted["supervisor_pid_file"]))
-    found = problems(Path("/proc"), wanted["ports"], wanted["address"], supervisor_pid)
+    found = problems(Path("/proc"), wanted["ports"], supervisor_pid)
     if found:
         module.fail_json(
             msg="\n".join(
                 [
                     *found,
-                    "Expected: free, or held by this cluster's own supervisord. Stop the holder (another bimetal:"
+                    "Expected: free, or held by this cluster's own supervisord. Stop the holder (if it is a bimetal,"
                     " `make down` in its checkout), or move this cluster: `make up PORT_OFFSET=1000`.",
                 ]
             )

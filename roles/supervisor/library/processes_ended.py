@@ -11,6 +11,7 @@ import contextlib
 import os
 import signal
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule  # type: ignore[import-untyped]  # ships no types
@@ -21,6 +22,10 @@ short_description: Wait for marked processes to end, and end those that do not
 options:
   environment_name: {type: str, required: true, description: Variable that marks a process.}
   environment_value: {type: str, required: true, description: Its value.}
+  terminate:
+    description: Send SIGTERM first. For processes that nobody else has told to end.
+    type: bool
+    default: false
   timeout_seconds:
     description: Seconds they may take to end by themselves; after that, SIGKILL.
     type: int
@@ -59,6 +64,13 @@ def marked(proc: Path, entry: bytes) -> dict[int, str]:
     return found
 
 
+def send(pids: Iterable[int], number: signal.Signals) -> None:
+    """Signal each process that still exists."""
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
+
+
 def wait_until_gone(proc: Path, entry: bytes, seconds: float) -> dict[int, str]:
     """Poll until no marked process is left or the time is over; returns what is left."""
     deadline = time.monotonic() + seconds
@@ -73,6 +85,7 @@ def main() -> None:
         argument_spec={
             "environment_name": {"type": "str", "required": True},
             "environment_value": {"type": "str", "required": True},
+            "terminate": {"type": "bool", "default": False},
             "timeout_seconds": {"type": "int", "default": 60},
         },
         supports_check_mode=True,
@@ -82,10 +95,10 @@ def main() -> None:
     running = marked(proc, entry)
     if module.check_mode:
         module.exit_json(changed=bool(running), killed=[])
+    if module.params["terminate"]:
+        send(running, signal.SIGTERM)
     left = wait_until_gone(proc, entry, module.params["timeout_seconds"])
-    for pid in left:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+    send(left, signal.SIGKILL)
     stubborn = wait_until_gone(proc, entry, _KILL_GRACE_SECONDS)
     if stubborn:
         names = ", ".join(f"{pid} ({command})" for pid, command in stubborn.items())
