@@ -1,17 +1,40 @@
-"""Operator intelligence: from a model file to which execution provider should run it."""
+"""Operator intelligence: from a model file to which execution provider should run it.
+
+The way of a file: `onnx_file` reads its structure safely, `preparation` and `graph` make it a graph
+of operators, `profile` says what they cost, `node_judge` asks the `matrix` about each, `verdict`
+weighs them for one provider and `placement` compares providers.
+
+Scores, of operators and models: 5 native and fast, 4 native, 3 native with limits, 2 through a
+conversion, 1 only on the CPU, 0 not at all. docs/operators.md has the rules in full.
+"""
 
 from pathlib import Path
 
 from router.operators.errors import MatrixError, ModelFileError
-from router.operators.graph import read_graph
 from router.operators.matrix import default_matrix
+from router.operators.placement import Placement, place
+from router.operators.profile import Profile, analyze
 from router.operators.verdict import Reason, Verdict, verdict
 
-__all__ = ["MatrixError", "ModelFileError", "Reason", "Verdict", "judge"]
+__all__ = [
+    "MatrixError",
+    "ModelFileError",
+    "Placement",
+    "Profile",
+    "Reason",
+    "Verdict",
+    "analyze",
+    "default_matrix",
+    "judge",
+    "place",
+    "verdict",
+]
 
 
 def judge(onnx_file: Path, provider: str) -> Verdict:
     """How well an onnxruntime execution provider runs a model (0-5), and why.
+
+    For several providers, `place(analyze(file), default_matrix())` reads the file once.
 
     Args:
         onnx_file: the model; weights are not loaded, external data is only looked for.
@@ -21,4 +44,4 @@ def judge(onnx_file: Path, provider: str) -> Verdict:
         ModelFileError: the file is no ONNX model, or not a safe one.
         ValueError: no matrix column describes that provider.
     """
-    return verdict(read_graph(onnx_file), provider, default_matrix())
+    return verdict(analyze(onnx_file), provider, default_matrix())

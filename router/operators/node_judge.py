@@ -1,0 +1,73 @@
+"""What a target does with one node: the matrix's cell, and whether its limits touch this node."""
+
+from dataclasses import dataclass
+
+from router.operators.graph import Node
+from router.operators.limits import broken_limit, unsupported_type
+from router.operators.matrix import Cell, Judgement, Matrix
+from router.operators.targets import Target
+
+# onnxruntime picks a kernel by type; the parsers of the other two cast, or were not tested by type.
+_TYPED_KERNELS = frozenset({Target.CUDA, Target.ROCM})
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The score of a node on a target, what limits it, and where that is known from."""
+
+    score: int
+    detail: str
+    source: str
+
+
+class NodeJudge:
+    """Judges nodes for one target."""
+
+    def __init__(self, matrix: Matrix, target: Target) -> None:
+        self._matrix = matrix
+        self._target = target
+
+    def finding(self, node: Node) -> Finding:
+        judgement = self._matrix.judge(node.domain, node.operator, node.version, self._target)
+        if judgement is None:
+            return Finding(0, "no source knows this operator", "none")
+        cell = judgement.decided_by
+        score, detail = self._within_limits(node, judgement.score, judgement.fact or cell)
+        if said := _said_by_practitioners(judgement):
+            detail = f"{detail}; {said}" if detail else said
+        return Finding(score, detail, "; ".join(self._matrix.sources[source] for source in cell.sources))
+
+    def _within_limits(self, node: Node, score: int, cell: Cell) -> tuple[int, str]:
+        """The cell's score once this node's attributes, types and constants are looked at."""
+        if score < 3:
+            return score, cell.limits
+        missing_type = unsupported_type(node, cell)
+        if missing_type is not None and self._target in _TYPED_KERNELS:
+            return self._behind(node, f"no kernel for {missing_type}")
+        answered, broken = broken_limit(node, self._target) if score == 3 else (False, None)
+        if broken is not None:
+            return self._behind(node, broken)
+        if missing_type is not None:
+            return 3, f"{missing_type} is not among its documented types"
+        return (4, "") if answered else (score, cell.limits)
+
+    def _behind(self, node: Node, why: str) -> tuple[int, str]:
+        """The target does not take the node: what does the next provider do with it?"""
+        if self._target is Target.TENSORRT and self._score(node, Target.CUDA) >= 3:
+            return 3, f"{why}: the CUDA provider behind it runs the node"
+        if self._score(node, Target.CPU) >= 2:
+            return 1, f"{why}: the node runs on the CPU"
+        return 0, f"{why}, and the CPU has no kernel either"
+
+    def _score(self, node: Node, target: Target) -> int:
+        judgement = self._matrix.judge(node.domain, node.operator, node.version, target)
+        return 0 if judgement is None else judgement.score
+
+
+def _said_by_practitioners(judgement: Judgement) -> str:
+    """The finding beside a fact, said with whether it agrees."""
+    fact, finding = judgement.fact, judgement.finding
+    if finding is None or fact is None:
+        return ""
+    agrees = (fact.score >= 3) == (finding.score >= 3)
+    return f"practitioners {'agree' if agrees else 'say otherwise'} ({finding.limits})"

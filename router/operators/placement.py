@@ -1,0 +1,62 @@
+"""Where a model should run: the verdicts of several providers side by side."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from router.operators.matrix import Matrix
+from router.operators.profile import Profile
+from router.operators.verdict import Reason, Verdict, verdict
+
+POOL_PROVIDERS = ("CUDAExecutionProvider", "MIGraphXExecutionProvider", "CPUExecutionProvider")
+_HOST = "CPUExecutionProvider"
+
+
+@dataclass(frozen=True)
+class Placement:
+    """The verdict of each provider, and each operator by who can run it on an accelerator.
+
+    `must`: only one of the accelerators can (through a conversion at least); `may`: several can;
+    `fallback`: none can, the CPU runs it wherever the model goes. `preference` are shares that sum
+    to 1 over the providers that can run the model; all zero when none can.
+    """
+
+    verdicts: Mapping[str, Verdict]
+    must: Mapping[str, str]
+    may: Mapping[str, tuple[str, ...]]
+    fallback: tuple[str, ...]
+    preference: Mapping[str, float]
+
+
+def place(profile: Profile, matrix: Matrix, providers: Iterable[str] = POOL_PROVIDERS) -> Placement:
+    """Compares providers for one model.
+
+    Raises:
+        ValueError: a provider has no column in the matrix.
+    """
+    verdicts = {provider: verdict(profile, provider, matrix) for provider in providers}
+    able = _able_accelerators(verdicts)
+    total = sum(each.value for each in verdicts.values() if each.score > 0)
+    return Placement(
+        verdicts=verdicts,
+        must={label: who[0] for label, who in able.items() if len(who) == 1},
+        may={label: who for label, who in able.items() if len(who) > 1},
+        fallback=tuple(label for label, who in able.items() if not who),
+        preference={provider: each.value / total if each.score > 0 else 0.0 for provider, each in verdicts.items()},
+    )
+
+
+def _able_accelerators(verdicts: Mapping[str, Verdict]) -> dict[str, tuple[str, ...]]:
+    """Each operator of the model with the accelerators that run every one of its nodes."""
+    worst: dict[str, dict[str, int]] = {}
+    for provider, each in verdicts.items():
+        for reason in _operator_reasons(each):
+            scores = worst.setdefault(reason.label, {})
+            if provider != _HOST:
+                scores[provider] = min(reason.score, scores.get(provider, 5))
+    return {
+        label: tuple(provider for provider, score in scores.items() if score >= 2) for label, scores in worst.items()
+    }
+
+
+def _operator_reasons(each: Verdict) -> Iterable[Reason]:
+    return (reason for reason in each.reasons if reason not in each.warnings)
