@@ -9,7 +9,7 @@ from envoy.service.accesslog.v3 import als_pb2_grpc
 from envoy.service.accesslog.v3.als_pb2 import StreamAccessLogsMessage, StreamAccessLogsResponse
 
 from router.feedback.outcome import Try
-from router.fleet import Fleet, join_host_port
+from router.fleet import Fleet
 from router.xds.names import model_of_cluster
 
 
@@ -17,7 +17,7 @@ class AccessLogService(als_pb2_grpc.AccessLogServiceServicer):  # type: ignore[m
     """Receives the log of every gateway and hands each batch of tries to `report`."""
 
     def __init__(self, fleet: Fleet, report: Callable[[list[Try]], None]) -> None:
-        self._backend_at = {address: b.name for b in fleet.backends for address in (b.grpc_address, b.http_address)}
+        self._backend_at = {(str(b.host), port): b.name for b in fleet.backends for port in (b.grpc_port, b.http_port)}
         self._report = report
 
     async def StreamAccessLogs(  # noqa: N802  # the name is the protocol's
@@ -30,12 +30,12 @@ class AccessLogService(als_pb2_grpc.AccessLogServiceServicer):  # type: ignore[m
         return StreamAccessLogsResponse()
 
 
-def read_entry(entry: HTTPAccessLogEntry, backend_at: Mapping[str, str]) -> Try | None:
+def read_entry(entry: HTTPAccessLogEntry, backend_at: Mapping[tuple[str, int], str]) -> Try | None:
     """The try that an entry tells of; None if it reached no backend of the fleet (control answers, refusals)."""
     common = entry.common_properties
     model = model_of_cluster(common.upstream_cluster)
     address = common.upstream_remote_address.socket_address
-    backend = backend_at.get(join_host_port(address.address, address.port_value))
+    backend = backend_at.get((address.address, address.port_value))
     if model is None or backend is None:
         return None
     status, message = _grpc_status(entry)
@@ -43,12 +43,16 @@ def read_entry(entry: HTTPAccessLogEntry, backend_at: Mapping[str, str]) -> Try 
     return Try(
         backend=backend,
         model=model,
-        flags=frozenset(field.name for field, _ in common.response_flags.ListFields()),
+        flags=_flags(common) if common.HasField("response_flags") else frozenset(),
         http_status=entry.response.response_code.value,
         grpc_status=status,
         message=message,
         seconds=common.time_to_last_upstream_rx_byte.ToNanoseconds() / 1e9 if ended else None,
     )
+
+
+def _flags(common: Any) -> frozenset[str]:
+    return frozenset(field.name for field, _ in common.response_flags.ListFields())
 
 
 def _grpc_status(entry: HTTPAccessLogEntry) -> tuple[int | None, str]:

@@ -109,6 +109,7 @@ def _router() -> dict[str, Any]:
             "grpc_service": grpc_service(ROUTER_GRPC),
             "transport_api_version": "V3",
             "buffer_flush_interval": "0.1s",
+            "buffer_size_bytes": 2**18,
         },
         additional_response_headers_to_log=["grpc-status", "grpc-message"],
         additional_response_trailers_to_log=["grpc-status", "grpc-message"],

@@ -5,6 +5,7 @@
 
 local HEADER = "x-bimetal-route"
 local MAX_NAME = 4096
+local WINDOW = 128
 
 local function unescape(s)
   return (s:gsub("%%(%x%x)", function(hex) return string.char(tonumber(hex, 16)) end))
@@ -20,41 +21,47 @@ local function http_route(path)
   return nil
 end
 
--- A protobuf varint at position `at` of `body`: its value and the position after it. nil if it is cut off.
-local function varint(body, at, size)
-  local window = math.min(10, size - at)
-  if window <= 0 then return nil end
-  local bytes = body:getBytes(at, window)
+-- A protobuf varint at byte `at` (from 1) of the string `bytes`: its value and the position after it, or nil.
+local function varint(bytes, at)
   local value, scale = 0, 1
-  for i = 1, window do
+  for i = at, at + 9 do
     local byte = bytes:byte(i)
+    if not byte then return nil end
     value = value + (byte % 128) * scale
-    if byte < 128 then return value, at + i end
+    if byte < 128 then return value, i + 1 end
     scale = scale * 128
   end
   return nil
 end
 
--- model_name of a ModelInferRequest in one uncompressed gRPC frame. Fields may come in any order.
+-- model_name of a ModelInferRequest in one uncompressed gRPC frame, fields in any order. Reads a window of the body at
+-- a time: a tensor that lies before the name is jumped over, not copied.
 local function grpc_model(body)
   local size = body:length()
-  if size < 7 or body:getBytes(0, 1):byte(1) ~= 0 then return nil end
-  local at = 5
-  while at < size do
+  local start, at = 0, 6
+  local window = body:getBytes(0, math.min(size, WINDOW))
+  if window:byte(1) ~= 0 then return nil end
+  while start + at <= size do
+    if at + 20 > #window and start + #window < size then
+      start, at = start + at - 1, 1
+      window = body:getBytes(start, math.min(size - start, WINDOW))
+    end
     local tag, length
-    tag, at = varint(body, at, size)
+    tag, at = varint(window, at)
     if not tag then return nil end
     local wire = tag % 8
     if wire == 2 then
-      length, at = varint(body, at, size)
-      if not length or at + length > size then return nil end
+      length, at = varint(window, at)
+      if not length then return nil end
       if tag == 10 then
-        if length == 0 or length > MAX_NAME then return nil end
-        return body:getBytes(at, length)
+        local first = start + at - 1
+        if length == 0 or length > MAX_NAME or first + length > size then return nil end
+        if at + length - 1 <= #window then return window:sub(at, at + length - 1) end
+        return body:getBytes(first, length)
       end
       at = at + length
     elseif wire == 0 then
-      length, at = varint(body, at, size)
+      length, at = varint(window, at)
       if not length then return nil end
     elseif wire == 1 then at = at + 8
     elseif wire == 5 then at = at + 4
@@ -63,19 +70,21 @@ local function grpc_model(body)
   return nil
 end
 
-function envoy_on_request(handle)
-  local headers = handle:headers()
-  local path = headers:get(":path")
-  local route
+local function route_of(handle)
+  local path = handle:headers():get(":path")
   if path == "/inference.GRPCInferenceService/ModelInfer" then
     local body = handle:body()
     local model = body and grpc_model(body)
-    if model and not model:find("[%c]") then route = "unary/" .. model end
-  elseif headers:get(":method") == "POST" then
-    route = http_route(path)
+    return model and not model:find("%c") and "unary/" .. model
   end
+  return handle:headers():get(":method") == "POST" and http_route(path)
+end
+
+function envoy_on_request(handle)
+  local route = route_of(handle)
   if route then
-    headers:replace(HEADER, route)
+    -- Asked for again: the headers object from before body() is not valid after it.
+    handle:headers():replace(HEADER, route)
     handle:clearRouteCache()
   end
 end

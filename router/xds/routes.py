@@ -25,7 +25,7 @@ _STATELESS = {
 }
 _DRAINING_GRPC = [{"name": "grpc-status", "string_match": {"exact": "5"}}]
 _DRAINING_HTTP = [404, 503]
-_RETRIES = 2
+_RETRIES = 3
 
 
 def routes(table: RoutingTable, gateway: Gateway) -> list[RouteConfiguration]:
@@ -78,7 +78,8 @@ def _retries(protocol: str, stateful: bool) -> RetryPolicy:
                 "typed_config": typed("extensions.retry.host.previous_hosts.v3.PreviousHostsPredicate"),
             }
         ],
-        "host_selection_retry_max_attempts": 5,
+        # Least request likes a dead host, which has no requests: many draws, so that one of them is another.
+        "host_selection_retry_max_attempts": 32,
     }
     if not stateful:
         key = "retriable_headers" if protocol == "grpc" else "retriable_status_codes"
