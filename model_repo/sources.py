@@ -120,7 +120,7 @@ def load_source(path: Path) -> ModelSource:
     """
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, yaml.YAMLError) as error:
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise SourceError(f"{path}: cannot be read as YAML: {error}") from error
     if not isinstance(content, dict):
         raise SourceError(f"{path}: expected a mapping of keys such as description, kind, inputs; found {content!r}")

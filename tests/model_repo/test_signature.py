@@ -2,6 +2,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from onnx import TensorProto, helper
 
 from model_repo.errors import SourceError
 from model_repo.generate import generate
@@ -37,6 +38,14 @@ def test_without_batching_the_batch_dimension_is_declared() -> None:
     inputs.append(Tensor(name="position_ids", type="INT64", dims=[2, 7]))
     outputs = [Tensor(name="attended", type="FP32", dims=[-1, -1, 64])]
     check_signature(rope(max_batch_size=0, inputs=inputs, outputs=outputs), generate("rope_attention"))
+
+
+def test_a_scalar_is_declared_as_one_element() -> None:
+    scalar = helper.make_tensor_value_info("x", TensorProto.INT64, [])
+    graph = helper.make_graph([], "scalar", inputs=[scalar], outputs=[scalar])
+    x = Tensor(name="x", type="INT64", dims=[1])
+    model = rope(max_batch_size=0, inputs=[x], outputs=[x])
+    check_signature(model, helper.make_model(graph).SerializeToString())
 
 
 @pytest.mark.parametrize(
