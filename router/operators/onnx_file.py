@@ -17,7 +17,7 @@ from router.operators.errors import ModelFileError
 PROTOBUF_LIMIT = 2**31 - 1  # bytes: protobuf, and so onnxruntime, reads no larger message
 STRUCTURE_LIMIT = 256 * 2**20  # bytes of graph structure that we are willing to parse
 NODE_LIMIT = 200_000  # with every local function expanded; large language models have about 10,000
-FIELD_LIMIT = 5_000_000  # protobuf fields walked in Python, about five seconds of work
+FIELD_LIMIT = 2_000_000  # protobuf fields walked in Python, about two seconds of work
 KEEP_BYTES = 4096  # tensors up to this size stay: shapes and axes are read from them
 
 # Which fields of an ONNX message hold messages that can contain tensors (field numbers of onnx.proto).
@@ -31,6 +31,7 @@ _CHILDREN: dict[str, dict[int, str]] = {
     "tensor": {},
 }
 _TENSOR_CONTENTS = frozenset({4, 5, 6, 7, 9, 10, 11})  # float_data ... raw_data
+_GRAPH_ATTRIBUTES = frozenset({onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS})
 _MAX_NESTING = 100  # protobuf's own limit
 
 
@@ -47,6 +48,7 @@ def load_structure(file: Path) -> onnx.ModelProto:
     """
     model = _parse(file, _slim_bytes(file))
     _check_is_model(file, model)
+    _check_text(file, model)
     for tensor in external_tensors(model):
         _check_external(file, tensor)
     return model
@@ -168,6 +170,25 @@ def _check_is_model(file: Path, model: onnx.ModelProto) -> None:
         raise ModelFileError(f"{file} has no graph with outputs; expected an ONNX model.", "Export the model again.")
     if not model.opset_import:
         raise ModelFileError(f"{file} imports no operator set; expected at least ai.onnx.", "Export the model again.")
+
+
+def _check_text(file: Path, model: onnx.ModelProto) -> None:
+    """Names must be UTF-8: protobuf gives others as bytes, which no later step could compare."""
+    graphs: list[onnx.GraphProto | onnx.FunctionProto] = [model.graph, *model.functions]
+    while graphs:
+        graph = graphs.pop()
+        texts: list[object] = [graph.name]
+        if isinstance(graph, onnx.GraphProto):
+            texts += [value.name for value in (*graph.input, *graph.output, *graph.value_info)]
+            texts += [dim.dim_param for value in graph.input for dim in value.type.tensor_type.shape.dim]
+            texts += [tensor.name for tensor in graph.initializer]
+        for node in graph.node:
+            texts += [node.name, node.op_type, node.domain, *node.input, *node.output]
+            for attribute in node.attribute:
+                texts.append(attribute.name)
+                graphs += [attribute.g, *attribute.graphs] if attribute.type in _GRAPH_ATTRIBUTES else ()
+        if wrong := next((text for text in texts if isinstance(text, bytes)), None):
+            raise ModelFileError(f"{file}: the name {wrong!r} is no UTF-8 text.", "Export or copy the model again.")
 
 
 def external_tensors(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
