@@ -1,0 +1,100 @@
+"""Helpers for the roles' tests: module loading, and real `ansible-playbook` runs."""
+
+import importlib.util
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+PROJECT = Path(__file__).parents[2]
+
+# Away from the ports of a cluster that may run on this machine.
+PORT_OFFSET = 2000
+
+Playbook = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(scope="session")
+def project() -> Path:
+    """The root of the checkout."""
+    return PROJECT
+
+
+@pytest.fixture(scope="session")
+def load() -> Callable[[str], ModuleType]:
+    """Import a role's Python file, which is on no import path, by its path in the project."""
+
+    def load_file(path: str) -> ModuleType:
+        spec = importlib.util.spec_from_file_location(Path(path).stem, PROJECT / path)
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[spec.name] = module  # dataclasses look their module up
+        spec.loader.exec_module(module)
+        return module
+
+    return load_file
+
+
+@pytest.fixture
+def state_dir() -> Iterator[Path]:
+    """A state directory that does not exist yet, with a path short enough for a Unix socket."""
+    parent = Path(tempfile.mkdtemp(prefix="bimetal-"))
+    yield parent / "state"
+    shutil.rmtree(parent)
+
+
+@pytest.fixture(scope="session")
+def ansible_playbook() -> Playbook:
+    """Run a playbook (path in the project) with the project's configuration; extra variables by keyword."""
+
+    def run(path: str, *arguments: str, **variables: object) -> subprocess.CompletedProcess[str]:
+        extra = [word for name, value in variables.items() for word in ("--extra-vars", f"{name}={value}")]
+        environment = os.environ | {"ANSIBLE_CONFIG": str(PROJECT / "ansible/ansible.cfg"), "LC_ALL": "C.UTF-8"}
+        command = [str(Path(sys.executable).with_name("ansible-playbook")), path, *arguments, *extra]
+        return subprocess.run(
+            command, cwd=PROJECT, env=environment, capture_output=True, text=True, check=False, timeout=120
+        )
+
+    return run
+
+
+@pytest.fixture
+def site(ansible_playbook: Playbook, state_dir: Path) -> Playbook:
+    """Run site.yml for a cluster of its own in `state_dir`."""
+
+    def run(*arguments: str, **variables: object) -> subprocess.CompletedProcess[str]:
+        own = {
+            "bimetal_state_dir": state_dir,
+            "bimetal_model_repo_dir": state_dir / "models",
+            "bimetal_port_offset": PORT_OFFSET,
+        }
+        return ansible_playbook("ansible/site.yml", *arguments, **(own | variables))
+
+    return run
+
+
+@pytest.fixture
+def listener() -> Iterator[socket.socket]:
+    """A listening socket on a free port of 127.0.0.1."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def free_port() -> Callable[[], int]:
+    """Ports that nothing listened on a moment ago."""
+
+    def find() -> int:
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            port: int = server.getsockname()[1]
+            return port
+
+    return find

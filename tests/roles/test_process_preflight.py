@@ -1,0 +1,89 @@
+"""The checks that run before the environment exists."""
+
+import json
+import subprocess
+import sys
+import sysconfig
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+SCRIPT = "roles/triton/files/process_preflight.py"
+
+
+@pytest.fixture(scope="module")
+def preflight(load: Callable[[str], ModuleType]) -> ModuleType:
+    return load(SCRIPT)
+
+
+def test_the_supported_pythons_are_those_of_pyproject(preflight: ModuleType, project: Path) -> None:
+    requires = tomllib.loads((project / "pyproject.toml").read_text())["project"]["requires-python"]
+    first, below = (".".join(map(str, version)) for version in (preflight.PYTHON_FROM, preflight.PYTHON_BELOW))
+    assert requires == f">={first},<{below}"
+
+
+@pytest.mark.parametrize("version", [(3, 10, 12), (3, 13, 0), (2, 7, 18)])
+def test_an_unsupported_python_is_named_with_what_is_expected_and_what_to_do(
+    preflight: ModuleType, version: tuple[int, ...]
+) -> None:
+    problem = preflight.python_problem(version)
+    assert f"Python {version[0]}.{version[1]} at {sys.executable} is not supported" in problem
+    assert "expected 3.11 or 3.12" in problem
+    assert "make up PYTHON=" in problem
+
+
+@pytest.mark.parametrize("version", [(3, 11, 0), (3, 12, 9)])
+def test_a_supported_python_is_no_problem(preflight: ModuleType, version: tuple[int, ...]) -> None:
+    assert preflight.python_problem(version) is None
+
+
+@pytest.mark.parametrize(("system", "machine"), [("Darwin", "arm64"), ("Linux", "riscv64"), ("Windows", "AMD64")])
+def test_a_platform_without_wheels_is_named(preflight: ModuleType, system: str, machine: str) -> None:
+    assert f"{system} on {machine}" in preflight.platform_problem(system, machine)
+
+
+@pytest.mark.parametrize(("library", "version"), [("glibc", "2.31"), ("", ""), ("libc", "1.2.4")])
+def test_an_old_or_foreign_c_library_is_named(preflight: ModuleType, library: str, version: str) -> None:
+    assert "expected glibc 2.35 or newer" in preflight.glibc_problem(library, version)
+
+
+def test_glibc_versions_are_compared_as_numbers(preflight: ModuleType) -> None:
+    assert preflight.glibc_problem("glibc", "2.100") is None
+    assert preflight.glibc_problem("glibc", "2.4") is not None
+
+
+def test_a_missing_libpython_is_named_with_its_package(preflight: ModuleType, tmp_path: Path) -> None:
+    found = preflight.find_libpython("libpython3.11.so.1.0", ["", str(tmp_path)])
+    assert found is None
+    problem = preflight.libpython_problem((3, 11, 2), found)
+    assert "libpython3.11.so.1.0 is not on this machine" in problem
+    assert "apt-get install libpython3.11" in problem
+
+
+def test_libpython_is_found_in_the_first_directory_that_has_it(preflight: ModuleType, tmp_path: Path) -> None:
+    (tmp_path / "libpython3.11.so.1.0").touch()
+    assert preflight.find_libpython("libpython3.11.so.1.0", ["/nowhere", str(tmp_path)]) == str(tmp_path)
+
+
+def test_all_problems_are_told_at_once(project: Path) -> None:
+    elsewhere = "import platform; platform.machine = lambda: 'riscv64'; platform.libc_ver = lambda: ('glibc', '2.17')"
+    result = subprocess.run(
+        [sys.executable, "-c", f"{elsewhere}\nimport runpy; runpy.run_path({SCRIPT!r}, run_name='__main__')"],
+        cwd=project,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 1
+    assert result.stderr.count("error: ") == 2
+    assert result.stderr.count("Next: ") == 2
+
+
+def test_this_machine_passes_and_its_libraries_are_told_to_the_role(project: Path) -> None:
+    command = [sys.executable, SCRIPT, "--venv", "--json"]
+    found = json.loads(subprocess.run(command, cwd=project, capture_output=True, text=True, check=True).stdout)
+    assert (Path(found["libpython_dir"]) / f"libpython{found['python']}.so.1.0").exists()
+    assert found["site_packages"] == sysconfig.get_path("purelib")
