@@ -36,13 +36,13 @@ def prepare(file: Path, model: onnx.ModelProto) -> Prepared:
         ModelFileError: a node's domain is not imported, functions call each other in a circle, or
             the model is too large once they are expanded.
     """
-    _check_domains(file, model)
     count = _expanded_size(file, model)
     if count > NODE_LIMIT:
         raise ModelFileError(f"{file} has {count:,} nodes; at most {NODE_LIMIT:,} are analysed.", "Split the model.")
     notes: list[str] = []
     if model.functions:
         model = _inlined(file, model)
+    _check_domains(file, model)
     symbolic, note = _with_shapes(model)
     notes += note
     assumed, _ = _with_shapes(_with_assumed_inputs(model))
@@ -56,9 +56,8 @@ def _opsets(model: onnx.ModelProto) -> dict[str, int]:
 
 def _check_domains(file: Path, model: onnx.ModelProto) -> None:
     opsets = _opsets(model)
-    local = {(function.domain, function.name) for function in model.functions}
     for node in _nodes(model.graph.node):
-        if (node.domain or "ai.onnx") not in opsets and (node.domain, node.op_type) not in local:
+        if (node.domain or "ai.onnx") not in opsets:
             raise ModelFileError(
                 f"{file}: node {node.name or node.op_type!r} uses domain {node.domain or 'ai.onnx'!r}, "
                 "which the model does not import; expected it among the opset imports.",

@@ -10,6 +10,10 @@ import pytest
 from onnx import helper, numpy_helper
 from onnx.helper import make_node
 
+from router.operators.graph import operator_version
+from router.operators.matrix import default_matrix
+from router.operators.targets import target_of
+
 Shape = Sequence[int | str | None]
 Save = Callable[..., Path]
 
@@ -159,3 +163,16 @@ class _Block:
         return self._add(
             "MatMul", [active, self._weight(f"{base}/down.weight", 4 * self.hidden, self.hidden)], f"{base}/down"
         )
+
+
+@pytest.fixture
+def matrix_score() -> Callable[[str, int, str], int]:
+    """(operator, opset, provider) -> the score of ONNX's own operator in the shipped matrix."""
+
+    def score(operator: str, opset: int, provider: str) -> int:
+        version = operator_version(operator, "ai.onnx", opset)
+        judgement = default_matrix().judge("ai.onnx", operator, version, target_of(provider))
+        assert judgement is not None
+        return judgement.score
+
+    return score
