@@ -154,7 +154,8 @@ CASES = [
          {"w": [4, 8, 3, 3]}, harmless_nodes=[make_node("Relu", ["x"], ["y"])]),
     # microsoft/onnxruntime #26246: fp16 MultiHeadAttention with a mask
     Case((39,), "cuda-mha-mask", CUDA, attention("x", "x", "x", "", "m"),
-         {"fp16:x": [4, 512, 768], "int32:m": [4, 512]}, domains={"com_microsoft": 1}, harmless_nodes=attention("x", "x", "x")),
+         {"fp16:x": [4, 512, 768], "int32:m": [4, 512]}, domains={"com_microsoft": 1},
+         harmless_nodes=attention("x", "x", "x")),
     # NVIDIA/TensorRT #3372: a result whose size depends on data, in a model with a dynamic batch
     Case((41,), "tensorrt-nonzero", TENSORRT, [make_node("NonZero", ["x"], ["y"])], {"x": ["batch", 4]}, {}, 2,
          harmless_inputs={"x": [2, 4]}),
