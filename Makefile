@@ -64,7 +64,7 @@ lint: $(INSTALLED) ## Check code, types, roles and YAML
 	ruff format --check .
 	mypy
 	mypy roles/supervisor/library roles/triton/files
-	yamllint --strict --config-file ansible/yamllint.yml ansible roles
+	yamllint --strict --config-file ansible/yamllint.yml ansible roles tests/roles
 	ansible-lint --offline --config-file ansible/ansible-lint.yml
 
 bench: $(INSTALLED) ## Measure direct, proxyless, gateway and plain Envoy in turn
