@@ -1,5 +1,6 @@
 """Small ONNX models, written as files the way an exporter would."""
 
+import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -176,3 +177,15 @@ def matrix_score() -> Callable[[str, int, str], int]:
         return judgement.score
 
     return score
+
+
+@pytest.fixture
+def torch_archive() -> Callable[[Path], Path]:
+    """Writes a TorchScript archive of one convolution."""
+
+    def write(file: Path) -> Path:
+        with zipfile.ZipFile(file, "w") as archive:
+            archive.writestr("model/code/__torch__.py", "    return torch.conv1d(x, w, None, [1], [1], [1], 1)\n")
+        return file
+
+    return write
