@@ -15,6 +15,7 @@ from router.operators.targets import Target
 from router.operators.torch_facts import torch_cells
 
 FACTS = DATA / "facts"
+OLDEST_OPSET = 7  # where onnxruntime's kernels begin; 1.32.0 on the CPU refused all 8 older versions tried
 NEWEST_OPSET_READ = 24  # of the onnxruntime sources behind the CUDA and ROCm columns
 _HALF = frozenset({"fp16", "bf16"})
 
@@ -119,6 +120,8 @@ def cpu_state(row: Mapping[str, str], version: int) -> State:
         score = {"kernel": 4, "function": 2, "none": 0}[measured]
         return State(score, limits[measured], evidence=Evidence.MEASURED, sources=("ort-cpu-1.32.0",))
     known = ("ort-cpu",)
+    if _superseded(row, version):
+        return State(0, f"older than opset {OLDEST_OPSET}, where onnxruntime's kernels begin", sources=known)
     if row["cpu"] == "kernel" and _in_kernel_range(version, row["cpu_max_opset"], newest_read=26):
         return State(4, sources=known)
     if row["cpu"] == "function":
@@ -180,6 +183,11 @@ def tensorrt_state(row: Mapping[str, str], version: int) -> State:
     return State(behind.score, behind.limits, sources=known + behind.sources)
 
 
+def _superseded(row: Mapping[str, str], version: int) -> bool:
+    """Whether a later version replaced this one before onnxruntime's kernels begin."""
+    return any(version < later <= OLDEST_OPSET for later in map(int, row["versions"].split()))
+
+
 def _in_kernel_range(version: int, max_opset: str, newest_read: int) -> bool:
     return version <= (int(max_opset) if max_opset else newest_read)
 
@@ -193,6 +201,8 @@ def _ort_state(row: Mapping[str, str], version: int, kernels: _Kernels, behind: 
     """A provider with kernels of its own: native where one matches, else what stands behind it."""
     if row["operator"] == "Constant":
         return State(5, sources=(kernels.source,))  # onnxruntime makes it an initializer: no kernel is asked for
+    if _superseded(row, version):
+        return State(0, behind.limits, sources=(kernels.source,))
     if kernels.match(version):
         return _native(kernels.types, sources=(kernels.source,))
     return _fallback(behind, kernels.why_not(version), (kernels.source,))

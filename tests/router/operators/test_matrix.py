@@ -48,6 +48,10 @@ def test_every_version_that_onnx_defines_has_exactly_one_fact_per_provider(matri
 @pytest.mark.parametrize(
     ("operator", "opset", "target", "expected"),
     [
+        ("Add", 6, Target.CPU, 0),  # onnxruntime's kernels begin at opset 7
+        ("Add", 6, Target.CUDA, 0),
+        ("Add", 7, Target.CPU, 4),
+        ("Relu", 6, Target.CPU, 4),  # that version lasts until opset 12
         ("Softplus", 21, Target.CUDA, 5),
         ("Softplus", 22, Target.CUDA, 1),  # an open-ended kernel matches one operator version only
         ("LSTM", 22, Target.CUDA, 1),
