@@ -58,7 +58,7 @@ def test_a_server_that_is_still_loading_is_waited_for(module: ModuleType, loadin
 
 def test_a_program_that_supervisord_gave_up_is_not_waited_for(module: ModuleType, free_port: Callable[[], int]) -> None:
     url = f"http://127.0.0.1:{free_port()}/"
-    problem = module.wait(url, 3600, lambda: module.Program("FATAL", None))
+    problem = module.wait(url, 5, lambda: module.Program("FATAL", None))
     assert "gave up" in problem
     assert "refused" in problem
 
