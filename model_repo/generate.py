@@ -93,11 +93,12 @@ def _rope_attention_nodes() -> list[NodeProto]:
 def qlinear_block() -> bytes:
     """A quantised 3x3 convolution between float tensors: QuantizeLinear, QLinearConv, DequantizeLinear.
 
-    image FP32 [batch, 3, height, width] in [-1, 1] gives features FP32 [batch, 8, height, width].
+    image FP32 [batch, 3, 32, 32] in [-1, 1] gives features FP32 [batch, 8, 32, 32].
     Per-channel int8 weights, uint8 activations: the common result of static post-training quantisation.
     """
     random = np.random.RandomState(13)
-    channels = 8
+    # A fixed size: MIGraphX compiles at every new shape.
+    channels, size = 8, 32
     constants: dict[str, npt.NDArray[np.generic]] = {
         "image_scale": np.array(1 / 128, dtype=np.float32),
         "image_zero": np.array(128, dtype=np.uint8),
@@ -125,8 +126,8 @@ def qlinear_block() -> bytes:
     graph = helper.make_graph(
         nodes,
         "qlinear_block",
-        inputs=[helper.make_tensor_value_info("image", TensorProto.FLOAT, ["batch", 3, "height", "width"])],
-        outputs=[helper.make_tensor_value_info("features", TensorProto.FLOAT, ["batch", channels, "height", "width"])],
+        inputs=[helper.make_tensor_value_info("image", TensorProto.FLOAT, ["batch", 3, size, size])],
+        outputs=[helper.make_tensor_value_info("features", TensorProto.FLOAT, ["batch", channels, size, size])],
         initializer=[numpy_helper.from_array(value, name) for name, value in constants.items()],
     )
     return _serialize(graph, opset=13, ir_version=8)

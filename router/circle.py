@@ -54,7 +54,8 @@ class Circle:
         self._scores = ScoreBook(fleet)
         self._unsaved: list[Event] = []
         self._changed = asyncio.Event()
-        self._coordinator = Coordinator(fleet.breaker, self._remembered())
+        self._coordinator = Coordinator(fleet.breaker)
+        self._recalled = False
 
     @property
     def breakers(self) -> Mapping[str, Breaker]:
@@ -89,16 +90,20 @@ class Circle:
         self._note(self._coordinator.clear(backend, self._clock()))
 
     async def run(self) -> None:
-        """Decide and publish whenever something changed, until cancelled."""
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._keep_time())
-            tasks.create_task(self._keep_scores())
-            await self._first_round()
-            while True:
-                await self._changed.wait()
-                self._changed.clear()
-                await self._decide()
-                await asyncio.sleep(1 / _MOST_DECISIONS_PER_S)
+        """Decide and publish whenever something changed, until cancelled; what is unsaved then is saved."""
+        await self._save()
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._keep_time())
+                tasks.create_task(self._keep_scores())
+                await self._first_round()
+                while True:
+                    await self._changed.wait()
+                    self._changed.clear()
+                    await self._decide()
+                    await asyncio.sleep(1 / _MOST_DECISIONS_PER_S)
+        finally:
+            await self._save()
 
     async def _first_round(self) -> None:
         """Wait until every backend was probed and its models scored, so that a restart moves no share."""
@@ -119,7 +124,7 @@ class Circle:
         while True:
             await asyncio.sleep(_TICK_S)
             self._note(self._coordinator.tick(self._clock()))
-            if self._unsaved:
+            if self._unsaved or not self._recalled:
                 self._changed.set()  # the store was down: try again
 
     async def _keep_scores(self) -> None:
@@ -143,24 +148,25 @@ class Circle:
             self._unsaved += events
             self._changed.set()
 
-    def _remembered(self) -> Mapping[str, Breaker]:
-        try:
-            return self._store.load()
-        except StoreError as error:
-            self._store_failed(error)
-            return {}
-
     async def _save(self) -> None:
-        """Write what has happened since the last success; a store that is down is tried again next time."""
-        if not self._unsaved:
+        """Write what has happened since the last success; a store that is down is tried again at the next tick.
+
+        Nothing is written before the store was read once: it may hold a fault that this process has not heard of.
+        """
+        events = list(self._unsaved)
+        if self._recalled and not events:
             return
-        events, self._unsaved = self._unsaved, []
         try:
+            if not self._recalled:
+                self._coordinator.recall(await asyncio.to_thread(self._store.load))
+                self._recalled = True
+                self._changed.set()
             await asyncio.to_thread(self._store.save, dict(self.breakers), events)
         except StoreError as error:
-            self._unsaved = (events + self._unsaved)[-_MOST_UNSAVED:]
+            self._unsaved = self._unsaved[-_MOST_UNSAVED:]
             self._store_failed(error)
             return
+        self._unsaved = self._unsaved[len(events) :]
         self.store_error = None
 
     def _store_failed(self, error: StoreError) -> None:

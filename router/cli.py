@@ -19,10 +19,12 @@ from router.errors import BimetalError
 from router.files import write_whole
 from router.fleet import load_fleet
 from router.gateway.bootstrap import client_bootstrap, envoy_bootstrap
+from router.operators.cli import model_app
 from router.service import run_service
 from router.tables import explanation_tables, status_tables
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="NVIDIA and AMD GPU servers as one Triton.")
+app.add_typer(model_app, name="model")
 
 FleetOption = Annotated[Path, typer.Option("--fleet", envvar="BIMETAL_FLEET", help="The fleet file.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]

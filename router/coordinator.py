@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from router.feedback.outcome import Effect, Outcome
 from router.fleet import BreakerSettings
-from router.policy.breaker import NEW, Breaker, Tier, fail, succeed, tick
+from router.policy.breaker import NEW, Breaker, State, Tier, fail, succeed, tick
 from router.store import Event
 
 
@@ -14,13 +14,11 @@ class Coordinator:
     A server that dies breaks every connection to it at once. That is one incident and counts as one failure: further
     lost connections are not counted until a probe has reached the server again.
 
-    Args:
-        breakers: as the store remembers them.
     """
 
-    def __init__(self, settings: BreakerSettings, breakers: Mapping[str, Breaker]) -> None:
+    def __init__(self, settings: BreakerSettings) -> None:
         self._settings = settings
-        self._breakers = dict(breakers)
+        self._breakers: dict[str, Breaker] = {}
         self._lost: set[str] = set()
 
     @property
@@ -41,6 +39,12 @@ class Coordinator:
             after = fail(before, outcome.tier or Tier.TRANSIENT, outcome.reason, now, self._settings)
             return self._become(backend, after, now)
         return []
+
+    def recall(self, remembered: Mapping[str, Breaker]) -> None:
+        """Take over what the store remembers, except where something newer has been heard."""
+        for name, breaker in remembered.items():
+            if self._breakers.get(name, NEW) == NEW or breaker.state is State.FAULTED:
+                self._breakers[name] = breaker
 
     def reached(self, backend: str) -> None:
         """A probe has reached the backend: the next lost connection is a new incident."""

@@ -60,6 +60,7 @@ class Store:
     def __init__(self, url: str) -> None:
         self._engine = create_engine(url)
         self._url = self._engine.url.render_as_string(hide_password=True)
+        self._has_tables = False
 
     def load(self) -> dict[str, Breaker]:
         """The breakers as last saved; creates the tables in an empty database.
@@ -68,7 +69,7 @@ class Store:
             StoreError: the database cannot be opened or read.
         """
         try:
-            _Base.metadata.create_all(self._engine)
+            self._make_tables()
             with Session(self._engine) as session:
                 return {row.backend: _breaker(row) for row in session.scalars(select(_BreakerRow))}
         except (SQLAlchemyError, ValueError) as error:
@@ -81,6 +82,7 @@ class Store:
             StoreError: nothing was written.
         """
         try:
+            self._make_tables()
             with Session(self._engine) as session, session.begin():
                 session.execute(delete(_BreakerRow))
                 session.add_all(_row(name, b) for name, b in breakers.items() if b != NEW)
@@ -101,9 +103,14 @@ class Store:
         """Give the connections back."""
         self._engine.dispose()
 
+    def _make_tables(self) -> None:
+        if not self._has_tables:
+            _Base.metadata.create_all(self._engine)
+            self._has_tables = True
+
     def _error(self, verb: str, error: Exception) -> StoreError:
         return StoreError(
-            f"the state store {self._url} cannot be {verb}: {error}.",
+            f"the state store {self._url} cannot be {verb}: {getattr(error, 'orig', None) or error}.",
             "Check that its folder or server exists, is writable and has space.",
         )
 

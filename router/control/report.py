@@ -86,7 +86,7 @@ def _why(candidate: Candidate) -> list[str]:
         return []
     words = []
     if factors.operators == 0:
-        words.append("its operators would fall back or fail here, and another backend runs them better: no traffic")
+        words.append("another backend is in a better class for its operators: no traffic")
     if factors.bandwidth < 1:
         words.append(f"memory bandwidth is {factors.bandwidth:.0%} of the fastest candidate's")
     if factors.load < 1:

@@ -2,8 +2,9 @@
 
     weight = operators x bandwidth x load x breaker            each factor in 0..1
 
-- operators: `OPERATOR_FACTOR[score]`. A backend whose score is 0 or 1 (the model would fall back to its CPU, or
-  not run at all) gets nothing while another able backend scores better: the incident behind this project.
+- operators: `OPERATOR_FACTOR[score]`. Scores fall into three classes: native (3 to 5), through a conversion (2), on
+  the CPU or not at all (0, 1). Only the best class that is able gets traffic: RoPE models that went to nodes which
+  were bad at it are the incident behind this project, and even a tenth of the traffic there ruins a P99.
 - bandwidth: memory bandwidth relative to the fastest candidate; inference at small batches is bound by it.
 - load: 1 / (1 + waiting requests / pending_half), in steps of 0.1 so that noise does not republish the table.
 - breaker: `degraded_weight` while Degraded, else 1.
@@ -19,8 +20,7 @@ from typing import NamedTuple
 # else is able.
 OPERATOR_FACTOR = {5: 1.0, 4: 0.8, 3: 0.5, 2: 0.2, 1: 0.05, 0: 0.01}
 UNKNOWN_SCORE = 3
-FALLBACK_SCORE = 1
-"""At or below it a backend only serves a model that nobody serves better."""
+_CLASS = {5: 2, 4: 2, 3: 2, 2: 1, 1: 0, 0: 0}
 
 
 class Standing(NamedTuple):
@@ -80,6 +80,4 @@ def weigh(candidates: Mapping[str, tuple[int | None, Standing]]) -> dict[str, Fa
 
 
 def _operators(score: int, best: int) -> float:
-    if score <= FALLBACK_SCORE < best:
-        return 0.0
-    return OPERATOR_FACTOR[score]
+    return OPERATOR_FACTOR[score] if _CLASS[score] == _CLASS[best] else 0.0

@@ -26,7 +26,7 @@ INPUTS: Mapping[str, Arrays] = {
     "identity": {"INPUT0": RANDOM.uniform(-1, 1, (2, 5)).astype(np.float32)},
     "identity_bytes": {"INPUT0": np.array([[b"plain", "é".encode(), b"\xff\x00", b""]], dtype=object)},
     "ocr_det": {"x": RANDOM.uniform(-1, 1, (2, 3, 64, 96)).astype(np.float32)},
-    "qlinear_block": {"image": RANDOM.uniform(-1, 1, (2, 3, 12, 9)).astype(np.float32)},
+    "qlinear_block": {"image": RANDOM.uniform(-1, 1, (2, 3, 32, 32)).astype(np.float32)},
     "rope_attention": {
         "hidden_states": RANDOM.uniform(-1, 1, (2, 6, 64)).astype(np.float32),
         "position_ids": np.stack([np.arange(6), np.arange(300, 306)]),
@@ -116,7 +116,7 @@ def test_an_impossible_input_is_an_error_that_names_model_and_inputs(infer: Infe
 
 def test_requests_at_the_same_time_are_batched_and_each_gets_its_own_answer(grpc_client: Any) -> None:
     results: queue.Queue[tuple[int, Any, Any]] = queue.Queue()
-    images = [np.full((1, 3, 64, 64), number / 40, dtype=np.float32) for number in range(40)]
+    images = [np.full((1, 3, 32, 32), number / 40, dtype=np.float32) for number in range(40)]
     for number, image in enumerate(images):
         grpc_client.async_infer(
             "qlinear_block",
