@@ -1,0 +1,100 @@
+"""The test bed's command line: `python -m images.testbed {images,molecule,engine}` in the project's root."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+from images.testbed import scenarios
+from images.testbed.engine import Engine, TestbedError, engine
+from images.testbed.systemd_image import SUITES, Suite, ensure
+
+PROJECT = Path(__file__).parents[2]
+
+
+def ensure_images(suites: list[Suite], running: Engine, data_dir: Path, *, rebuild: bool = False) -> None:
+    """Have the images of all suites, saying which of them were made."""
+    for suite in suites:
+        started = time.monotonic()
+        print(f"{suite.tag} ... ", end="", flush=True)
+        built = ensure(suite, running, data_dir, rebuild=rebuild)
+        print(f"built in {time.monotonic() - started:.0f} s" if built else "up to date")
+
+
+def chosen_suites(name: str | None) -> list[Suite]:
+    """The suite of that name, or all."""
+    return [suite for suite in SUITES if name in (None, suite.name)]
+
+
+def images(options: argparse.Namespace) -> int:
+    """Build what is missing or out of date."""
+    with engine(options.data_dir) as running:
+        ensure_images(chosen_suites(options.suite), running, options.data_dir, rebuild=options.rebuild)
+    return 0
+
+
+def molecule(options: argparse.Namespace) -> int:
+    """Engine up, images, every scenario, summary; status 1 when one failed."""
+    chosen = scenarios.find(PROJECT / "roles", options.role)
+    with engine(options.data_dir) as running:
+        ensure_images(list(SUITES), running, options.data_dir)
+        results = scenarios.run_all(
+            chosen, lambda scenario: scenarios.run(scenario, running, options.data_dir / "logs"), sys.stdout
+        )
+    print(f"\n{scenarios.summary(results)}", end="")
+    return 0 if all(result.passed for result in results) else 1
+
+
+def hold(options: argparse.Namespace) -> int:
+    """Keep engine and images up until Ctrl-C or SIGTERM, for work on one role with molecule itself."""
+    with engine(options.data_dir) as running:
+        ensure_images(list(SUITES), running, options.data_dir)
+        print(f"export DOCKER_HOST={running.host}\nUp until Ctrl-C.", flush=True)
+        signal.pause()
+    return 0
+
+
+def arguments() -> argparse.ArgumentParser:
+    """The command line's grammar."""
+    parser = argparse.ArgumentParser(prog="python -m images.testbed", description="Hosts to test the roles on.")
+    parser.add_argument(
+        "--data-dir",
+        type=Path,
+        default=Path(os.environ.get("TESTBED_DIR") or PROJECT / ".cache/testbed"),
+        help="images, engine data and logs (default: $TESTBED_DIR, else .cache/testbed)",
+    )
+    commands = parser.add_subparsers(required=True)
+    build = commands.add_parser("images", help="build the images that are missing or out of date")
+    build.add_argument("--suite", choices=[suite.name for suite in SUITES], help="only this one")
+    build.add_argument("--rebuild", action="store_true", help="also those that are up to date (archive updates)")
+    build.set_defaults(run=images)
+    test = commands.add_parser("molecule", help="run the roles' scenarios")
+    test.add_argument("--role", help="only those of this role")
+    test.set_defaults(run=molecule)
+    commands.add_parser("engine", help="keep engine and images up until Ctrl-C").set_defaults(run=hold)
+    return parser
+
+
+def main() -> int:
+    """Entry point; a test bed that cannot be had is one line on stderr and status 2."""
+    options = arguments().parse_args()
+    options.data_dir = options.data_dir.absolute()
+    # A run that is ended, or whose terminal is closed, stops its engine too.
+    for ended in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(ended, lambda number, _: sys.exit(128 + number))
+    try:
+        status: int = options.run(options)
+    except TestbedError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())
