@@ -1,8 +1,10 @@
 """Helpers for the roles' tests: module loading, and real `ansible-playbook` runs."""
 
+import contextlib
 import importlib.util
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -43,12 +45,34 @@ def load() -> Callable[[str], ModuleType]:
     return load_file
 
 
+@pytest.fixture(scope="session")
+def processes(load: Callable[[str], ModuleType]) -> Callable[[Path], list[int]]:
+    """Every living process of the cluster of a state directory."""
+    module = load("roles/supervisor/library/processes_ended.py")
+    return lambda state_dir: list(module.marked(Path("/proc"), f"BIMETAL_STATE_DIR={state_dir}".encode()))
+
+
+@pytest.fixture(scope="module")
+def new_state_dir(processes: Callable[[Path], list[int]]) -> Iterator[Callable[[], Path]]:
+    """State directories that do not exist yet, short enough for a Unix socket; what started in them is ended."""
+    parents: list[Path] = []
+
+    def new() -> Path:
+        parents.append(Path(tempfile.mkdtemp(prefix="bimetal-")))
+        return parents[-1] / "state"
+
+    yield new
+    for parent in parents:
+        for pid in processes(parent / "state"):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        shutil.rmtree(parent)
+
+
 @pytest.fixture
-def state_dir() -> Iterator[Path]:
-    """A state directory that does not exist yet, with a path short enough for a Unix socket."""
-    parent = Path(tempfile.mkdtemp(prefix="bimetal-"))
-    yield parent / "state"
-    shutil.rmtree(parent)
+def state_dir(new_state_dir: Callable[[], Path]) -> Path:
+    """A state directory of this test's own."""
+    return new_state_dir()
 
 
 @pytest.fixture(scope="session")

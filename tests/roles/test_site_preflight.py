@@ -37,10 +37,13 @@ def test_a_state_directory_too_deep_for_a_socket_is_named_with_the_limit(site: S
     ],
     ids=["a value that argument_specs forbids", "a runtime that is not there yet"],
 )
-def test_a_wrong_variable_of_a_triton_is_named(site: Site, variables: dict[str, str], words: list[str]) -> None:
+def test_a_wrong_variable_of_a_triton_is_named(
+    site: Site, state_dir: Path, variables: dict[str, str], words: list[str]
+) -> None:
     result = site("--limit", "cuda-0", **variables)
     assert result.returncode != 0
     assert [word for word in words if word not in result.stdout + result.stderr] == []
+    assert not state_dir.exists()
 
 
 @pytest.mark.parametrize(
@@ -52,10 +55,13 @@ def test_a_wrong_variable_of_a_triton_is_named(site: Site, variables: dict[str, 
     ],
     ids=["two services on one address", "a host name", "an empty vendor"],
 )
-def test_a_fleet_that_cannot_work_is_refused(site: Site, variables: dict[str, object], words: list[str]) -> None:
+def test_a_fleet_that_cannot_work_is_refused(
+    site: Site, state_dir: Path, variables: dict[str, object], words: list[str]
+) -> None:
     result = site(**variables)
     assert result.returncode != 0
     assert [word for word in words if word not in result.stdout + result.stderr] == []
+    assert not state_dir.exists()
 
 
 def test_check_and_diff_on_a_fresh_checkout_show_the_plan_and_touch_nothing(site: Site, state_dir: Path) -> None:

@@ -6,13 +6,13 @@ import re
 import signal
 import subprocess
 import sys
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
+Processes = Callable[[Path], list[int]]
 
 
 class Cluster:
@@ -20,11 +20,11 @@ class Cluster:
 
     def __init__(self, run: Run, state_dir: Path, ports: tuple[int, int]) -> None:
         self._run = run
-        self._state_dir = state_dir
+        self.state_dir = state_dir
         self._ports = ports
 
     def up(self, *arguments: str, digests: tuple[str, str] = ("a", "b")) -> str:
-        """Run the playbook; returns Ansible's recap line."""
+        """Run the playbook; returns its output."""
         programs = [
             {"name": name, "port": port, "digest": digest}
             for name, port, digest in zip(("one", "two"), self._ports, digests, strict=True)
@@ -34,29 +34,24 @@ class Cluster:
             *arguments,
             "--extra-vars",
             json.dumps({"test_programs": programs}),
-            bimetal_state_dir=self._state_dir,
+            bimetal_state_dir=self.state_dir,
         )
         assert result.returncode == 0, result.stdout
-        return result.stdout.splitlines()[-2]
+        return result.stdout
 
     def down(self) -> str:
-        """Stop everything; returns Ansible's recap line."""
-        result = self._run("ansible/down.yml", bimetal_state_dir=self._state_dir)
+        """Stop everything; returns the output, with each module's result."""
+        result = self._run("ansible/down.yml", "-v", bimetal_state_dir=self.state_dir)
         assert result.returncode == 0, result.stdout
-        return result.stdout.splitlines()[-2]
+        return result.stdout
 
     def pid(self, program: str = "") -> int:
         """The pid of a program, or of supervisord."""
         control = Path(sys.executable).with_name("supervisorctl")
-        command = [str(control), "-c", str(self._state_dir / "supervisor/supervisord.conf"), "pid"]
+        command = [str(control), "-c", str(self.state_dir / "supervisor/supervisord.conf"), "pid"]
         return int(
             subprocess.run([*command, program][: None if program else -1], capture_output=True, check=True).stdout
         )
-
-    def processes(self) -> list[int]:
-        """Every living process of this cluster."""
-        mark = f"BIMETAL_STATE_DIR={self._state_dir}".encode()
-        return [int(path.parent.name) for path in Path("/proc").glob("[0-9]*/environ") if mark in _environment(path)]
 
 
 def _environment(path: Path) -> list[bytes]:
@@ -67,25 +62,22 @@ def _environment(path: Path) -> list[bytes]:
 
 
 @pytest.fixture(scope="module")
-def cluster(ansible_playbook: Run, free_port: Callable[[], int]) -> Iterator[Cluster]:
-    with tempfile.TemporaryDirectory(prefix="bimetal-") as directory:
-        cluster = Cluster(ansible_playbook, Path(directory) / "state", (free_port(), free_port()))
-        yield cluster
-        for pid in cluster.processes():
-            os.kill(pid, signal.SIGKILL)
+def cluster(ansible_playbook: Run, new_state_dir: Callable[[], Path], free_port: Callable[[], int]) -> Cluster:
+    return Cluster(ansible_playbook, new_state_dir(), (free_port(), free_port()))
 
 
 @pytest.fixture
-def running(cluster: Cluster) -> Cluster:
+def running(cluster: Cluster, processes: Processes) -> Cluster:
     """The cluster, started by the first test that needs it."""
-    if not cluster.processes():
+    if not processes(cluster.state_dir):
         assert changes(cluster.up()) > 0
     return cluster
 
 
-def changes(recap: str) -> int:
-    found = re.search(r"changed=(\d+)", recap)
-    assert found, recap
+def changes(output: str) -> int:
+    """What Ansible's recap says."""
+    found = re.search(r"changed=(\d+)", output)
+    assert found, output
     return int(found[1])
 
 
@@ -107,13 +99,15 @@ def test_changed_inputs_restart_only_the_program_that_reads_them(running: Cluste
     assert (running.pid(), running.pid("two")) == (supervisord, two)
 
 
-def test_down_leaves_no_process_and_a_second_down_changes_nothing(running: Cluster) -> None:
+def test_down_leaves_no_process_and_a_second_down_changes_nothing(running: Cluster, processes: Processes) -> None:
     assert changes(running.down()) > 0
-    assert running.processes() == []
+    assert processes(running.state_dir) == []
     assert changes(running.down()) == 0
 
 
-def test_down_also_ends_programs_whose_supervisord_was_killed(running: Cluster) -> None:
+def test_programs_whose_supervisord_was_killed_are_told_to_end_too(running: Cluster, processes: Processes) -> None:
     os.kill(running.pid(), signal.SIGKILL)
-    assert changes(running.down()) > 0
-    assert running.processes() == []
+    output = running.down()
+    assert changes(output) > 0
+    assert "killed: []" in output  # SIGTERM was enough
+    assert processes(running.state_dir) == []
