@@ -48,7 +48,8 @@ class Observation:
         error: why the backend could not be reached; None if it answered.
         server: ServerMetadata (name, version, extensions); empty if unreachable.
         models: by name.
-        pending: requests waiting in its queues; None if the metrics endpoint did not say.
+        pending: requests waiting in its queues, as a mean over the last seconds; None if the metrics endpoint
+            did not say.
     """
 
     backend: str

@@ -97,13 +97,11 @@ class _Members:
     def read(self, name: str) -> bytes:
         info = self._by_name[name]
         limit = min(MEMBER_LIMIT, self._left)
-        with self._archive.open(info) as stream:
-            # The declared size may lie: one byte more than allowed is enough to know.
-            content = stream.read(limit + 1) if info.file_size <= limit else None
-        if content is None or len(content) > limit:
+        if info.file_size > limit:
             raise ModelFileError(
                 f"{self._file}: member {name!r} unpacks to more than {limit:,} bytes.", "Do not trust this file."
             )
+        content = self._archive.read(info)  # gives no more than the declared size, whatever the data would unpack to
         self._left -= len(content)
         return content
 

@@ -10,6 +10,7 @@ import pytest
 from onnx import helper
 from onnx.helper import make_node
 
+from router.operators.cost import Cost
 from router.operators.profile import Profile, analyze
 
 Save = Callable[..., Path]
@@ -170,3 +171,11 @@ def test_a_transformer_block_has_about_the_same_flops_at_every_opset(
     products = 2 * tokens * hidden * hidden * (4 + 8) + 4 * tokens * tokens * hidden
     assert products < profile.flops < 1.3 * products
     assert profile.uncounted == 0
+
+
+def test_a_conversion_costs_more_than_a_kernel_and_the_cpu_more_than_both() -> None:
+    cost = Cost(flops=10**9, bytes=10**8)
+    kernel, conversion, cpu = cost.seconds(5), cost.seconds(2), cost.seconds(1)
+    assert kernel == cost.seconds(3)
+    assert kernel < conversion < cpu
+    assert cpu > cost.bytes / 25e9  # type: ignore[operator]  # what the link alone takes

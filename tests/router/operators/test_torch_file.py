@@ -2,6 +2,7 @@
 
 import json
 import struct
+import tracemalloc
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -153,8 +154,14 @@ def test_a_zip_bomb_that_lies_about_its_size_is_refused(tmp_path: Path) -> None:
     bomb = archive(tmp_path / "bomb.pt2", {"models/model.json": bytes(MEMBER_LIMIT + 1)}, zipfile.ZIP_DEFLATED)
     declared = struct.pack("<L", MEMBER_LIMIT + 1)
     bomb.write_bytes(bomb.read_bytes().replace(declared, struct.pack("<L", 100)))
-    with pytest.raises(ModelFileError):
-        read_torch_file(bomb)
+    tracemalloc.start()
+    try:
+        with pytest.raises(ModelFileError, match="damaged"):
+            read_torch_file(bomb)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 2_000_000
 
 
 def test_many_members_together_have_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

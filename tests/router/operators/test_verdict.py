@@ -51,10 +51,11 @@ def test_a_cheap_operator_off_the_critical_path_does_not_sink_a_model(save: Save
 def test_an_operator_that_nothing_can_run_makes_the_model_0_however_cheap(save: Save) -> None:
     node = make_node("RandomUniformLike", ["small"], ["z"])
     nodes = [make_node("MatMul", ["x", "w"], ["y"]), node]
-    file = save(nodes, {"x": [4096, 64], "small": [4]}, ["y", "z"], {"w": [64, 64]}, opset=22)
+    file = save(nodes, {"x": [65536, 1024], "small": [4]}, ["y", "z"], {"w": [1024, 1024]}, opset=22)
     verdict = judge(file, CPU)
     assert verdict.score == 0
     assert verdict.reasons[0].operator == "RandomUniformLike"
+    assert verdict.reasons[0].share < 0.1
 
 
 def test_the_first_reason_names_operator_opset_provider_and_source(save: Save) -> None:

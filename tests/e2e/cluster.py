@@ -1,0 +1,96 @@
+"""The running cluster as the end-to-end tests see it."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+import urllib.request
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from router.fleet import Backend, Fleet
+
+ROOT = Path(__file__).parents[2]
+PATIENCE_S = 120
+"""How long to wait for what comes in seconds on an idle machine."""
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """The running cluster: its addresses, its processes and what it says of itself."""
+
+    state_dir: Path
+    fleet: Fleet
+
+    @property
+    def grpc(self) -> str:
+        return f"127.0.0.1:{self.fleet.gateway.grpc_port}"
+
+    @property
+    def http(self) -> str:
+        return f"127.0.0.1:{self.fleet.gateway.http_port}"
+
+    def backend(self, name: str) -> Backend:
+        return self.fleet.backend(name)
+
+    def bimetal(self, *arguments: str) -> str:
+        """What the command line prints."""
+        command = [str(ROOT / ".venv/bin/bimetal"), *arguments, "--fleet", str(self.state_dir / "fleet.yaml")]
+        return subprocess.run(command, check=True, capture_output=True, text=True, timeout=PATIENCE_S).stdout
+
+    def status(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.get(self.fleet.router.http_port, "/admin/status"))
+        return found
+
+    def shares(self, model: str) -> dict[str, float]:
+        found: dict[str, float] = next(m["shares"] for m in self.status()["models"] if m["name"] == model)
+        return found
+
+    def breaker(self, backend: str) -> str:
+        return str(next(b["state"] for b in self.status()["backends"] if b["name"] == backend))
+
+    def get(self, port: int, path: str) -> bytes:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=PATIENCE_S) as answer:
+            body: bytes = answer.read()
+        return body
+
+    def envoy_stat(self, name: str) -> int:
+        """A counter or gauge of the gateway; 0 if it was never touched."""
+        lines = self.get(self.fleet.gateway.admin_port, f"/stats?filter=^{name}$").decode().split("\n")
+        return sum(int(line.split(": ")[1]) for line in lines if line)
+
+    def supervisor(self, *arguments: str) -> str:
+        command = [
+            str(ROOT / ".venv/bin/supervisorctl"),
+            "--configuration",
+            str(self.state_dir / "supervisor/supervisord.conf"),
+            *arguments,
+        ]
+        return subprocess.run(command, check=True, capture_output=True, text=True, timeout=PATIENCE_S).stdout
+
+    def pid(self, program: str) -> int:
+        return int(self.supervisor("pid", program))
+
+    def kill(self, program: str) -> None:
+        """SIGKILL one of the cluster's own programs; its supervisor starts it again."""
+        os.kill(self.pid(program), signal.SIGKILL)
+
+    def is_whole(self) -> bool:
+        """Whether every backend is reachable and every model has an able one."""
+        try:
+            status = self.status()
+        except OSError:
+            return False
+        backends = all(b["ready"] and len(b["models"]) == len(status["models"]) for b in status["backends"])
+        return backends and bool(status["models"]) and all(any(m["shares"].values()) for m in status["models"])
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    """Wait for a condition; fail if it does not come within `PATIENCE_S`."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < deadline, f"this did not become true: {condition}"
+        time.sleep(0.02)

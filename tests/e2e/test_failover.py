@@ -1,0 +1,117 @@
+"""Things die under load, and no client sees it."""
+
+import os
+import signal
+import subprocess
+import textwrap
+from typing import Any
+
+import pytest
+import tritonclient.grpc as triton_grpc
+import tritonclient.http as triton_http
+
+from tests.e2e.cluster import PATIENCE_S, ROOT, Cluster, wait_until
+from tests.e2e.load import Loader
+from tests.e2e.requests import identity
+
+CLIENTS = 8
+
+
+def gateway_load(cluster: Cluster, protocol: str) -> Loader:
+    def make_call() -> Any:
+        if protocol == "grpc":
+            grpc_client = triton_grpc.InferenceServerClient(cluster.grpc)
+            return lambda: identity(triton_grpc, grpc_client)
+        http_client = triton_http.InferenceServerClient(cluster.http)
+        return lambda: identity(triton_http, http_client)
+
+    return Loader(make_call, CLIENTS)
+
+
+def more(load: Loader, answers: int = 200) -> None:
+    """Wait for that many more good answers (or for an error, which the test will show)."""
+    goal = load.answers + answers
+    wait_until(lambda: load.answers >= goal or bool(load.errors))
+
+
+@pytest.mark.parametrize("protocol", ["grpc", "http"])
+def test_a_killed_triton_costs_no_client_an_error(cluster: Cluster, protocol: str) -> None:
+    """Dynamo PR1424: failures until a lease expired. Down at the first connect error here."""
+    with gateway_load(cluster, protocol).running() as load:
+        more(load)
+        cluster.kill("triton-cpu-0")
+        wait_until(lambda: cluster.shares("identity")["cpu-0"] == 0)
+        more(load)
+    assert load.errors == []
+    # One death is one incident, however many requests it broke.
+    assert cluster.breaker("cpu-0") in {"Healthy", "Degraded"}
+
+
+def test_a_killed_triton_costs_a_proxyless_client_no_error(cluster: Cluster) -> None:
+    cluster.bimetal("client-bootstrap")
+    script = """
+        import sys, numpy, tritonclient.grpc as triton
+        client = triton.InferenceServerClient("xds:///identity")
+        given = triton.InferInput("INPUT0", [1, 1], "FP32")
+        given.set_data_from_numpy(numpy.zeros((1, 1), numpy.float32))
+        for round in range(3):
+            for _ in range(200):
+                client.infer("identity", [given])
+            print("round", flush=True)
+    """
+    command = [str(ROOT / ".venv/bin/python"), "-c", textwrap.dedent(script)]
+    environment = {"GRPC_XDS_BOOTSTRAP": str(cluster.state_dir / "client-bootstrap.json"), "PATH": "/usr/bin"}
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    ) as client:
+        assert client.stdout is not None
+        assert client.stdout.readline() == "round\n"
+        cluster.kill("triton-cpu-0")
+        rest, errors = client.communicate(timeout=PATIENCE_S)
+    assert (client.returncode, rest) == (0, "round\nround\n"), errors
+
+
+def test_a_killed_triton_comes_back_into_the_table_by_itself(cluster: Cluster) -> None:
+    """litellm 30192: never recovered."""
+    cluster.kill("triton-rocm-0")
+    wait_until(lambda: cluster.shares("identity")["rocm-0"] == 0)
+    wait_until(lambda: cluster.shares("identity")["rocm-0"] > 0)
+
+
+def test_the_router_dies_and_requests_go_on(cluster: Cluster) -> None:
+    with gateway_load(cluster, "grpc").running() as load:
+        more(load)
+        cluster.supervisor("stop", "router")
+        try:
+            more(load)
+        finally:
+            cluster.supervisor("start", "router")
+        wait_until(cluster.is_whole)
+        more(load)
+    assert load.errors == []
+
+
+def test_a_router_that_comes_back_moves_nothing(cluster: Cluster) -> None:
+    # At rest: the load of the tests before has left the shares.
+    wait_until(lambda: len(set(cluster.shares("identity").values())) == 1)
+    shares = {m["name"]: m["shares"] for m in cluster.status()["models"]}
+    versions = ["cluster_manager.cds.version", "listener_manager.lds.version", "http.grpc.rds.grpc.version"]
+    before = [cluster.envoy_stat(name) for name in versions]
+    removed = cluster.envoy_stat("cluster.grpc/identity.membership_change")
+    cluster.supervisor("restart", "router")
+    wait_until(cluster.is_whole)
+    wait_until(lambda: cluster.envoy_stat("control_plane.connected_state") == 1)
+    assert {m["name"]: m["shares"] for m in cluster.status()["models"]} == shares
+    assert [cluster.envoy_stat(name) for name in versions] == before
+    assert cluster.envoy_stat("cluster.grpc/identity.membership_change") == removed
+
+
+def test_a_hung_triton_is_taken_out_and_taken_back(cluster: Cluster) -> None:
+    """litellm 30192, PS 749: SIGSTOP and SIGCONT."""
+    pid = cluster.pid("triton-cuda-0")
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        wait_until(lambda: cluster.shares("identity")["cuda-0"] == 0)
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    wait_until(lambda: cluster.shares("identity")["cuda-0"] > 0)
