@@ -63,7 +63,7 @@ lint: $(INSTALLED) ## Check code, types, roles and YAML
 	ruff check .
 	ruff format --check .
 	mypy
-	mypy roles/supervisor/library roles/triton/files
+	mypy $$(find roles -name '*.py' -path '*/library/*' -o -name '*.py' -path '*/files/*')
 	yamllint --strict --config-file ansible/yamllint.yml ansible roles tests/roles
 	ansible-lint --offline --config-file ansible/ansible-lint.yml
 
