@@ -101,7 +101,9 @@ class _Members:
             raise ModelFileError(
                 f"{self._file}: member {name!r} unpacks to more than {limit:,} bytes.", "Do not trust this file."
             )
-        content = self._archive.read(info)  # gives no more than the declared size, whatever the data would unpack to
+        with self._archive.open(info) as stream:
+            # Read with a size: without one, zipfile unpacks all there is before it looks at what was declared.
+            content = stream.read(info.file_size)
         self._left -= len(content)
         return content
 
