@@ -48,13 +48,22 @@ def platform_problem(system: str, machine: str) -> str | None:
     )
 
 
-def glibc_problem(library: str, version: str) -> str | None:
+def c_library() -> str:
+    """Name and version, such as "glibc 2.36"; platform.libc_ver() of old Pythons reads the executable instead."""
+    try:
+        return os.confstr("CS_GNU_LIBC_VERSION") or "not glibc"
+    except (OSError, ValueError):  # musl knows no such name
+        return "not glibc"
+
+
+def glibc_problem(library: str) -> str | None:
     """musl and old C libraries cannot load manylinux_2_35 wheels."""
-    if library == "glibc" and tuple(int(part) for part in version.split(".")[:2]) >= GLIBC_FROM:
+    name, _, version = library.partition(" ")
+    if name == "glibc" and tuple(int(part) for part in version.split(".")[:2]) >= GLIBC_FROM:
         return None
     return (
-        f"The C library is {library or 'not glibc'} {version}: expected glibc {GLIBC_FROM[0]}.{GLIBC_FROM[1]} or newer"
-        " for Triton's wheel.\n  Next: use Debian 12, Ubuntu 22.04 or newer."
+        f"The C library is {library}: expected glibc {GLIBC_FROM[0]}.{GLIBC_FROM[1]} or newer for Triton's wheel.\n"
+        "  Next: use Debian 12, Ubuntu 22.04 or newer."
     )
 
 
@@ -117,12 +126,14 @@ def main() -> int:
     version = tuple(sys.version_info[:3])
     libpython = find_libpython(libpython_name(version), libpython_dirs())
     checks = [
-        python_problem(version),
         platform_problem(platform.system(), platform.machine()),
-        glibc_problem(*platform.libc_ver()) if platform.system() == "Linux" else None,
-        libpython_problem(version, libpython),
-        venv_problem(version) if options.venv else None,
+        glibc_problem(c_library()) if platform.system() == "Linux" else None,
     ]
+    unsupported = python_problem(version)
+    if unsupported:
+        checks.append(unsupported)
+    else:  # what belongs to an interpreter matters once it is the right one
+        checks += [libpython_problem(version, libpython), venv_problem(version) if options.venv else None]
     problems = [problem for problem in checks if problem]
     if problems:
         sys.stderr.write("\n".join(f"error: {problem}" for problem in problems) + "\n")
