@@ -64,4 +64,4 @@ def _score(file: Path, provider: str) -> OperatorScore:
         verdict = judge(file, provider)
     except ModelFileError as error:
         return OperatorScore(None, (str(error),))
-    return OperatorScore(verdict.score, tuple(f"{r.text} ({r.source})" for r in verdict.reasons))
+    return OperatorScore(verdict.score, tuple(f"{r.text} [{r.source}]" for r in verdict.reasons))

@@ -3,10 +3,12 @@
 from collections.abc import Iterator
 from typing import Any
 
+from rich.markup import escape
 from rich.table import Table
 
 _COLOUR = {"Healthy": "green", "Degraded": "yellow", "Isolated": "red", "Faulted": "bold red"}
 _FULL_WIDTH_OF_BAR = 10
+FACTORS = ("operators", "bandwidth", "load", "breaker")
 
 
 def status_tables(status: dict[str, Any]) -> Iterator[Table | str]:
@@ -16,7 +18,7 @@ def status_tables(status: dict[str, Any]) -> Iterator[Table | str]:
         backends.add_column(column)
     for b in status["backends"]:
         colour = _COLOUR[b["state"]]
-        reachable = "yes" if b["ready"] else f"[red]no: {b['error']}[/red]"
+        reachable = "yes" if b["ready"] else f"[red]no: {escape(b['error'])}[/red]"
         computes = b["compute"] if b["compute"] == "gpu" or b["vendor"] == "cpu" else f"{b['compute']} (emulated)"
         models = str(len(b["models"]))
         state = f"[{colour}]{b['state']}[/{colour}]"
@@ -31,7 +33,7 @@ def status_tables(status: dict[str, Any]) -> Iterator[Table | str]:
         models_table.add_row(model["name"], *(_share(model["shares"].get(name)) for name in names))
     yield models_table
     if not status["store"]["ok"]:
-        yield f"[red]The state store is down; the router goes on from memory.[/red] {status['store']['error']}"
+        yield f"[red]The state store is down; the router goes on from memory.[/red] {escape(status['store']['error'])}"
 
 
 def _share(share: float | None) -> str:
@@ -42,14 +44,22 @@ def _share(share: float | None) -> str:
     return f"{bar} {share:4.0%}" if share else "0%"
 
 
-def explanation_tables(explanation: dict[str, Any]) -> Iterator[Table]:
-    """One table: a row per backend, its factors and the reasons in words."""
+def explanation_tables(explanation: dict[str, Any], most_reasons: int = 3) -> Iterator[Table | str]:
+    """A table of factors and shares, then the reasons of each backend in words, the weightiest first."""
     stateful = " (stateful: sequences stay on one backend)" if explanation["stateful"] else ""
-    table = Table(title=f"{explanation['model']}{stateful}", title_justify="left", show_lines=True)
-    for column in ("backend", "provider", "score", "factors", "share", "why"):
-        table.add_column(column)
+    table = Table(title=f"{explanation['model']}{stateful}", title_justify="left")
+    table.add_column("backend")
+    for column in ("score", *FACTORS, "share"):
+        table.add_column(column, justify="right")
     for b in explanation["backends"]:
         score = "unknown" if b["score"] is None else f"{b['score']} of 5"
-        factors = "\n".join(f"{name} {value:g}" for name, value in b["factors"].items()) or "-"
-        table.add_row(b["name"], b["provider"], score, factors, f"{b['share']:.0%}", "\n".join(b["reasons"]))
+        factors = (f"{b['factors'][name]:g}" if b["factors"] else "-" for name in FACTORS)
+        table.add_row(b["name"], score, *factors, f"{b['share']:.0%}")
     yield table
+    for b in explanation["backends"]:
+        yield f"\n[bold]{b['name']}[/bold] ({b['provider']})"
+        for reason in b["reasons"][:most_reasons]:
+            yield f"  - {escape(reason)}"
+        hidden = len(b["reasons"]) - most_reasons
+        if hidden > 0:
+            yield f"  and {hidden} more with --json"

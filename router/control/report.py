@@ -75,7 +75,7 @@ def _candidate(candidate: Candidate, fleet: Fleet) -> dict[str, Any]:
         "factors": {k: round(v, 4) for k, v in factors._asdict().items()} if factors else {},
         "weight": round(factors.product, 4) if factors else 0.0,
         "share": round(candidate.share, 4),
-        "reasons": [*([candidate.blocked] if candidate.blocked else []), *candidate.score.reasons, *_why(candidate)],
+        "reasons": [*([candidate.blocked] if candidate.blocked else []), *_why(candidate), *candidate.score.reasons],
     }
 
 
