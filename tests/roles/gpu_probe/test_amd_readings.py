@@ -213,3 +213,23 @@ def test_the_topology_gives_architecture_compute_units_and_xgmi_links(host: Any,
     found = gpu(probe(host))
     assert (found["architecture"], found["compute_units"]) == ("gfx942", 304)
     assert found["links"] == {"kind": "xgmi", "active": 2, "inactive": None, "rate_gbs": None}
+
+
+@pytest.mark.parametrize(("power_state", "health"), [("active", "faulty"), ("suspended", "unknown")])
+def test_a_card_that_sleeps_is_not_missing(  # noqa: PLR0917 - six fixtures
+    host: Any, probe: Probe, static_entry: Entry, metric_entry: Entry, power_state: str, health: str
+) -> None:
+    """ROCm/ROCm issue 4878: a runtime-suspended card looked like a dead one."""
+    host.amd_gpu("0000:0c:00.0")
+    host.pci("0000:0d:00.0", "1002:744c", "0300", driver="amdgpu", power__runtime_status=power_state)
+    host.amd_smi([static_entry()], [metric_entry()])
+    states = {found["pci_address"]: found["health"]["state"] for found in probe(host)["hardware"]["gpus"]}
+    assert states == {"0000:0c:00.0": "ok", "0000:0d:00.0": health}
+
+
+def test_what_one_collector_knew_is_not_erased_by_another_that_does_not(
+    host: Any, probe: Probe, static_entry: Entry, metric_entry: Entry
+) -> None:
+    host.amd_gpu()
+    host.amd_smi([static_entry()], [metric_entry(mem_usage="N/A")])
+    assert gpu(probe(host))["memory_total_mib"] == 196592

@@ -101,7 +101,8 @@ def _health(device: PciDevice, known: Json, tool: Json, readings: VendorReadings
     if known["ecc_uncorrected"]:
         message = f"{known['ecc_uncorrected']} uncorrectable memory errors since the driver was loaded"
         faults.append(Fault(device.address, "ecc_uncorrected", message, "driver"))
-    if readings.gpus and not tool and not faults and device.driver in ("nvidia", "amdgpu"):
+    awake = device.power_state != "suspended"  # a sleeping Radeon is left out by some releases of amd-smi
+    if readings.gpus and not tool and not faults and awake and device.driver in ("nvidia", "amdgpu"):
         message = "the kernel has it with its driver, and the vendor's tool lists only others"
         faults.append(Fault(device.address, "missing", message, "vendor tool"))
     state = "faulty" if faults else "ok" if any(value is not None for value in tool.values()) else "unknown"

@@ -26,7 +26,7 @@ from .kernel_log import KernelLog
 from .reading import CollectorResult, Fault, Json, ReadingError, VendorReadings
 
 _MODULE_FILES = {
-    "nvidia": ("nvidia", "nvidia-current", "nvidia-current-open", "nvidia-tesla"),
+    "nvidia": ("nvidia", "nvidia-current", "nvidia-current-open"),
     "amd": ("amdgpu",),
 }
 
