@@ -21,15 +21,16 @@ _REQUESTS_A_ROUND = 300
 _SECONDS_A_ROUND = 3
 
 
-def median_latency_us(url: str) -> Callable[[], float]:
-    """Measures one client with one request at a time: the median of a round, in microseconds."""
-    client: Any = triton.InferenceServerClient(url)
+def median_latency_us(*urls: str) -> Callable[[], float]:
+    """Measures one request at a time, to each address in turn: the median of a round, in microseconds."""
+    clients: list[Any] = [triton.InferenceServerClient(url) for url in urls]
     given = triton.InferInput("INPUT0", [1, 4], "FP32")
     given.set_data_from_numpy(np.zeros((1, 4), np.float32))
 
     def measure() -> float:
         taken = []
-        for _ in range(_REQUESTS_A_ROUND):
+        for number in range(_REQUESTS_A_ROUND):
+            client = clients[number % len(clients)]
             start = time.perf_counter()
             client.infer("identity", [given])
             taken.append(time.perf_counter() - start)

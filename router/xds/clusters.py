@@ -8,7 +8,7 @@ from envoy.config.cluster.v3.cluster_pb2 import Cluster
 from envoy.config.endpoint.v3.endpoint_components_pb2 import LbEndpoint
 from envoy.config.endpoint.v3.endpoint_pb2 import ClusterLoadAssignment
 
-from router.fleet import Backend, Fleet, PolicySettings
+from router.fleet import Fleet, PolicySettings
 from router.policy.table import ModelRoute
 from router.xds.message import parse, typed
 
@@ -71,20 +71,18 @@ def endpoints(model: ModelRoute, fleet: Fleet) -> Iterator[ClusterLoadAssignment
     able = [(fleet.backend(c.backend), weight_of(c.share)) for c in model.candidates if c.share > 0]
     for protocol in PROTOCOLS:
         assignment = ClusterLoadAssignment(cluster_name=f"{protocol}/{model.model}")
-        locality = assignment.endpoints.add()
-        for backend, weight in able:
-            fill(locality.lb_endpoints.add(), backend, port_of(backend, protocol))
-            locality.lb_endpoints[-1].load_balancing_weight.value = weight
+        weighted = [
+            endpoint(str(b.host), b.grpc_port if protocol == "grpc" else b.http_port, weight) for b, weight in able
+        ]
+        assignment.endpoints.add().lb_endpoints.extend(weighted)
         yield assignment
 
 
-def port_of(backend: Backend, protocol: str) -> int:
-    """The backend's port for `grpc` or `http`."""
-    return backend.grpc_port if protocol == "grpc" else backend.http_port
-
-
-def fill(endpoint: LbEndpoint, backend: Backend, port: int) -> None:
-    """Write a backend's address into an endpoint."""
-    socket = endpoint.endpoint.address.socket_address
-    socket.address = str(backend.host)
-    socket.port_value = port
+@lru_cache(maxsize=1 << 16)  # a fleet has few addresses and few weights, and every table repeats them for every model
+def endpoint(host: str, port: int, weight: int) -> LbEndpoint:
+    """One endpoint; the caller copies it."""
+    made = LbEndpoint()
+    made.load_balancing_weight.value = weight
+    made.endpoint.address.socket_address.address = host
+    made.endpoint.address.socket_address.port_value = port
+    return made

@@ -14,7 +14,7 @@ from google.protobuf.any_pb2 import Any as AnyMessage
 
 from router.fleet import Fleet
 from router.policy.table import ModelRoute, RoutingTable
-from router.xds.clusters import fill, weight_of
+from router.xds.clusters import endpoint, weight_of
 from router.xds.message import extension, parse, typed
 from router.xds.snapshot import CLUSTER, ENDPOINTS, LISTENER, Resources, Snapshot, pack
 
@@ -67,6 +67,5 @@ def _endpoints(model: ModelRoute, fleet: Fleet) -> ClusterLoadAssignment:
             locality = assignment.endpoints.add()
             locality.locality.zone = backend.name
             locality.load_balancing_weight.value = weight_of(candidate.share)
-            fill(locality.lb_endpoints.add(), backend, backend.grpc_port)
-            locality.lb_endpoints[0].load_balancing_weight.value = 1
+            locality.lb_endpoints.append(endpoint(str(backend.host), backend.grpc_port, weight=1))
     return assignment
