@@ -53,7 +53,7 @@ def test_a_driver_that_cannot_be_reached_gets_its_cause_and_the_next_step_also_i
     assert result.returncode == 2
     words = " ".join(result.stdout.split())
     assert "fail software/driver_nouveau_loaded (nvidia): nouveau holds the GPU" in words
-    assert "Next: Run role nvidia_driver" in words
+    assert "next: Run role nvidia_driver" in words
     written = json.loads(report.read_text())["localhost"]
     assert written["worst"] == "fail"
     assert written["document"]["collectors"]["nvidia-smi xml"]["failure"] == "driver_unreachable"

@@ -14,7 +14,7 @@ from .files import locked, write_atomically
 from .host import TOOL_TIMEOUT_SECONDS, Host
 from .kernel_log import KernelLog
 from .network import MINIMUM_RDMA_GBPS
-from .reading import Json, ReadingError
+from .reading import Json, attempt
 
 
 def parser() -> argparse.ArgumentParser:
@@ -56,9 +56,10 @@ def main(arguments: list[str] | None = None) -> int:
         if options.fact:
             write_atomically(options.fact, to_json(document))
     except OSError as error:
-        path = error.filename or options.state
-        sys.stderr.write(f"error: {path} cannot be written: {error.strerror}. Expected: its directory exists, and root"
-                         " runs the probe.\n")  # fmt: skip
+        sys.stderr.write(
+            f"error: {error.filename or options.state} cannot be written: {error.strerror}. "
+            "Expected: its directory exists, and root runs the probe.\n"
+        )
         return 1
     if not options.quiet:
         sys.stdout.write(to_json(document))
@@ -72,17 +73,10 @@ def to_json(document: Json) -> str:
 
 def count(path: Path, document: Json, log: KernelLog) -> Counters:
     """The counters of the last run, moved on; an unreadable state file is a failed collector and begins anew."""
-    try:
-        state = counters.load(path.read_text(encoding="utf-8") if path.exists() else None)
-        document["collectors"]["state"] = {"ok": True, "failure": None, "error": None, "next_step": None}
-    except ReadingError as error:
-        state = Counters()
-        document["collectors"]["state"] = {
-            "ok": False,
-            "failure": error.failure,
-            "error": str(error),
-            "next_step": error.next_step,
-        }
+    text = path.read_text(encoding="utf-8") if path.exists() else None
+    loaded, result = attempt("state", lambda: counters.load(text))
+    document["collectors"]["state"] = result.as_json()
+    state = loaded or Counters()
     state.add_events(document["system"]["boot_id"], log.events)
     for gpu in document["hardware"]["gpus"]:
         for kind in ("ecc_corrected", "ecc_uncorrected"):

@@ -116,7 +116,7 @@ def events(counted: list[Json]) -> list[Finding]:
     found = []
     for event in counted:
         code = f" {event['code']}" if event["code"] else ""
-        message = f"{event['kind']}{code}, {event['count']} times in this boot's kernel log"
+        message = f"{event['kind']}{code} in this boot's kernel log: {event['count']}"
         hardware_event = event["kind"] != "xid" or event["code"] in HARDWARE_XIDS
         step = (
             "Drain the host and look at the lines around it in `dmesg`." if hardware_event else "Look at the program."

@@ -6,7 +6,7 @@ import re
 
 from . import kernel, pci
 from .host import Host
-from .reading import CollectorResult, Json, ReadingError
+from .reading import CollectorResult, Json, ReadingError, attempt
 
 # The cluster's floor for RDMA between GPU hosts.
 MINIMUM_RDMA_GBPS = 40.0
@@ -83,12 +83,10 @@ def gpudirect(host: Host) -> Json:
 
 def rdma_bandwidth(host: Host, peer: str, minimum: float, ports: list[Json]) -> tuple[Json | None, CollectorResult]:
     """`ib_write_bw` (perftest) to a peer on which it listens; average in Gbit/s against the floor."""
-    name = "ib_write_bw"
-    try:
-        gbps = _measure(host, peer, ports)
-    except ReadingError as error:
-        return None, CollectorResult(name, False, error.failure, str(error), error.next_step)
-    return {"peer": peer, "gbps": gbps, "minimum_gbps": minimum, "ok": gbps >= minimum}, CollectorResult(name, True)
+    gbps, result = attempt("ib_write_bw", lambda: _measure(host, peer, ports))
+    if gbps is None:
+        return None, result
+    return {"peer": peer, "gbps": gbps, "minimum_gbps": minimum, "ok": gbps >= minimum}, result
 
 
 def _measure(host: Host, peer: str, ports: list[Json]) -> float:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 Json = dict[str, Any]
+Reading = TypeVar("Reading")
 
 
 class ReadingError(Exception):
@@ -47,6 +48,14 @@ class CollectorResult:
         return {key: value for key, value in asdict(self).items() if key != "name"}
 
 
+def attempt(name: str, read: Callable[[], Reading]) -> tuple[Reading | None, CollectorResult]:
+    """Run one collector; its failure is a result and stops nothing else."""
+    try:
+        return read(), CollectorResult(name, True)
+    except ReadingError as error:
+        return None, CollectorResult(name, False, error.failure, str(error), error.next_step)
+
+
 @dataclass
 class VendorReadings:
     """What the tools of one vendor gave: readings by PCI address, and whatever else they told."""
@@ -57,14 +66,10 @@ class VendorReadings:
     collectors: list[CollectorResult] = field(default_factory=list)
 
     def collect(self, name: str, read: Callable[[], None]) -> bool:
-        """Run one collector; its failure is recorded and stops nothing else."""
-        try:
-            read()
-        except ReadingError as error:
-            self.collectors.append(CollectorResult(name, False, error.failure, str(error), error.next_step))
-            return False
-        self.collectors.append(CollectorResult(name, True))
-        return True
+        """Run one collector and record how it fared; returns whether it gave a reading."""
+        _, result = attempt(name, read)
+        self.collectors.append(result)
+        return result.ok
 
     def report(self, faults: list[Fault]) -> None:
         """Add faults that no earlier collector reported."""

@@ -23,7 +23,7 @@ from . import (
 )
 from .host import Host
 from .kernel_log import KernelLog
-from .reading import CollectorResult, Fault, Json, ReadingError, VendorReadings
+from .reading import Fault, Json, VendorReadings, attempt
 
 _MODULE_FILES = {
     "nvidia": ("nvidia", "nvidia-current", "nvidia-current-open"),
@@ -51,7 +51,8 @@ def build(host: Host, collected_at: str, peer: Peer | None = None) -> tuple[Json
         "amd": amd.collect(host) if "amd" in vendors else VendorReadings(),
     }
     results = [result for vendor in readings.values() for result in vendor.collectors]
-    log, log_result = _kernel_log(host)
+    log, log_result = attempt(kernel_log.SOURCE, lambda: kernel_log.read(host))
+    log = log or KernelLog([], [])
     network_layer = network.read(host)
     if peer:
         network_layer["rdma_bandwidth"], peer_result = network.rdma_bandwidth(
@@ -82,14 +83,6 @@ def build(host: Host, collected_at: str, peer: Peer | None = None) -> tuple[Json
     diagnoses = [cause for vendor in sorted(vendors) for cause in diagnosis.causes(_facts(host, vendor, document, log))]
     document["findings"] = [found.as_json() for found in [*diagnoses, *findings.all_findings(document)]]
     return document, log
-
-
-def _kernel_log(host: Host) -> tuple[KernelLog, CollectorResult]:
-    try:
-        return kernel_log.read(host), CollectorResult(kernel_log.SOURCE, True)
-    except ReadingError as error:
-        failed = CollectorResult(kernel_log.SOURCE, False, error.failure, str(error), error.next_step)
-        return KernelLog([], []), failed
 
 
 def _unplaced(devices: list[pci.PciDevice], readings: dict[str, VendorReadings]) -> list[Json]:
