@@ -1,0 +1,152 @@
+"""The running kernel: its command line, its configuration, its ASPM policy, and kernel-install's line."""
+
+import gzip
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+BUILT_IN = {"iommu=pt": "CONFIG_IOMMU_DEFAULT_PASSTHROUGH"}
+WANTED = ["pcie_aspm=off", "iommu=pt"]
+
+
+@pytest.fixture(scope="module")
+def running(library: Callable[[str], ModuleType]) -> ModuleType:
+    return library("running_cmdline")
+
+
+@pytest.fixture(scope="module")
+def aspm(library: Callable[[str], ModuleType]) -> ModuleType:
+    return library("aspm_policy")
+
+
+# rccl 2112: "missing iommu=pt" on a kernel that is built with it.
+def test_a_parameter_that_the_kernel_is_built_with_is_not_missing(running: ModuleType) -> None:
+    options = running.enabled_options("CONFIG_IOMMU_SUPPORT=y\nCONFIG_IOMMU_DEFAULT_PASSTHROUGH=y\n")
+    assert running.compare("quiet", WANTED, BUILT_IN, options) == (["pcie_aspm=off"], ["iommu=pt"])
+
+
+@pytest.mark.parametrize(
+    "text", ["# CONFIG_IOMMU_DEFAULT_PASSTHROUGH is not set\n", "CONFIG_IOMMU_DEFAULT_PASSTHROUGH=m\n", ""]
+)
+def test_a_parameter_that_is_neither_given_nor_built_in_is_missing(running: ModuleType, text: str) -> None:
+    options = running.enabled_options(text)
+    assert running.compare("pcie_aspm=off", WANTED, BUILT_IN, options) == (["iommu=pt"], [])
+
+
+def test_a_parameter_on_the_line_needs_no_configuration(running: ModuleType) -> None:
+    assert running.compare("iommu=pt pcie_aspm=off", WANTED, BUILT_IN, set()) == ([], [])
+
+
+def test_the_configuration_is_that_of_the_running_kernel(running: ModuleType, tmp_path: Path) -> None:
+    (tmp_path / "boot").mkdir()
+    (tmp_path / "boot/config-6.1.0-2-amd64").write_text("CONFIG_A=y\n")
+    (tmp_path / "boot/config-6.1.0-1-amd64").write_text("CONFIG_B=y\n")
+    assert running.kernel_config(tmp_path, "6.1.0-1-amd64") == ("/boot/config-6.1.0-1-amd64", "CONFIG_B=y\n")
+
+
+def test_the_configuration_that_the_kernel_itself_carries_is_read(running: ModuleType, tmp_path: Path) -> None:
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc/config.gz").write_bytes(gzip.compress(b"CONFIG_A=y\n"))
+    assert running.kernel_config(tmp_path, "6.1.0") == ("/proc/config.gz", "CONFIG_A=y\n")
+    assert running.kernel_config(tmp_path / "none", "6.1.0") == (None, "")
+
+
+def test_the_policy_in_force_is_the_one_in_brackets(aspm: ModuleType) -> None:
+    assert aspm.selected("default [performance] powersave powersupersave\n") == "performance"
+
+
+def test_a_policy_that_cannot_be_set_has_a_reason(aspm: ModuleType, tmp_path: Path) -> None:
+    assert "no ASPM support" in aspm.obstacle(tmp_path / "policy")
+    policy = tmp_path / "policy"
+    policy.touch()
+    assert aspm.obstacle(policy) is None
+
+
+def test_a_kernel_that_refuses_is_quoted_and_another_error_is_not_swallowed(
+    aspm: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(number: int) -> None:
+        def write(*_: object) -> None:
+            raise OSError(number, os.strerror(number))
+
+        monkeypatch.setattr(Path, "write_text", write)
+
+    refuse(1)
+    assert "pcie_aspm=off" in aspm.set_policy(Path("policy"), "performance")
+    refuse(22)
+    assert "knows no policy 'fast'" in aspm.set_policy(Path("policy"), "fast")
+    refuse(5)
+    with pytest.raises(OSError, match="Input/output"):
+        aspm.set_policy(Path("policy"), "performance")
+
+
+class TestKernelInstallsLine:
+    """Where the line comes from when /etc/kernel/cmdline is not there yet."""
+
+    @pytest.fixture
+    def module(self, library: Callable[[str], ModuleType]) -> ModuleType:
+        return library("kernel_cmdline_file")
+
+    @pytest.fixture
+    def root(self, tmp_path: Path) -> Path:
+        (tmp_path / "proc").mkdir()
+        (tmp_path / "proc/cmdline").write_text(r"initrd=\0123\initrd BOOT_IMAGE=/vmlinuz root=LABEL=r ro" + "\n")
+        return tmp_path
+
+    def test_it_is_the_running_one_without_the_boot_loaders_words(self, module: ModuleType, root: Path) -> None:
+        assert module.current_line(root) == "root=LABEL=r ro"
+
+    def test_the_distributions_file_comes_before_the_running_line(self, module: ModuleType, root: Path) -> None:
+        (root / "usr/lib/kernel").mkdir(parents=True)
+        (root / "usr/lib/kernel/cmdline").write_text("root=LABEL=d\n")
+        assert module.current_line(root) == "root=LABEL=d"
+
+    def test_the_hosts_own_file_comes_first_and_may_have_several_lines(self, module: ModuleType, root: Path) -> None:
+        (root / "etc/kernel").mkdir(parents=True)
+        (root / "etc/kernel/cmdline").write_text("root=LABEL=e\n  quiet\n")
+        assert module.current_line(root) == "root=LABEL=e quiet"
+
+
+# ansible-role-nvidia-driver 20: a reboot on a local connection ended the controller.
+def test_a_local_connection_is_told_before_any_change_that_it_will_not_be_rebooted(
+    ansible_playbook: Callable[..., subprocess.CompletedProcess[str]],
+) -> None:
+    # A name of its own in the inventory, as in a copy of an example: no variable says that it is this machine.
+    run = ansible_playbook(
+        "tests/roles/kernel_cmdline/local.yml", "--check", "--inventory", "gpu-0,", reboot_allowed="true"
+    )
+    assert run.returncode == 0, run.stdout
+    output = " ".join(run.stdout.split())
+    told = output.index("gpu-0 will not be rebooted")
+    assert told < output.index("TASK [kernel_cmdline : Set the parameters of the next boot]")
+    assert "Reboot needed on gpu-0 for bimetal_test=1 (it runs the kernel of the machine that runs" in output
+
+
+def test_without_leave_to_reboot_the_role_says_what_for_a_reboot_is_needed(
+    ansible_playbook: Callable[..., subprocess.CompletedProcess[str]],
+) -> None:
+    run = ansible_playbook("tests/roles/kernel_cmdline/local.yml", "--check", "--inventory", "gpu-0,")
+    assert run.returncode == 0, run.stdout
+    assert "for bimetal_test=1 (reboot_allowed is false)" in " ".join(run.stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("variables", "expected"),
+    [
+        ({"kernel_cmdline_boot_loader": "auto"}, "No boot loader was found on gpu-0: expected one of grub, grubby"),
+        ({"kernel_cmdline_extra_parameters": "[quiet, mem=1G, mem=2G]"}, "mem=1G cannot be in force together"),
+        ({"kernel_cmdline_gpu_vendors": "[intel]"}, "nvidia, amd"),
+    ],
+)
+def test_a_host_that_cannot_be_configured_is_left_as_it_was_and_told_why(
+    ansible_playbook: Callable[..., subprocess.CompletedProcess[str]], variables: dict[str, str], expected: str
+) -> None:
+    extra = [word for name, value in variables.items() for word in ("--extra-vars", f"{{{name}: {value}}}")]
+    run = ansible_playbook("tests/roles/kernel_cmdline/local.yml", "--check", "--inventory", "gpu-0,", *extra)
+    assert run.returncode == 2
+    assert expected in " ".join(run.stdout.split())
+    assert "changed=0" in run.stdout
