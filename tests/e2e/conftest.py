@@ -1,5 +1,6 @@
 """One real cluster for all end-to-end tests: brought up as a user does, on its own ports."""
 
+import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +13,7 @@ import tritonclient.http as triton_http
 from router.fleet import load_fleet
 from tests.e2e.cluster import ROOT, Cluster, wait_until
 
-PORT_OFFSET = 4000
+PORT_OFFSET = int(os.environ.get("BIMETAL_TEST_PORT_OFFSET", "4000"))
 
 
 def _make(target: str, state_dir: Path) -> None:
