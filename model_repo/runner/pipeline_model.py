@@ -19,12 +19,13 @@ from tritonclient.utils import InferenceServerException, np_to_triton_dtype
 # What the gateway says when no server has the model, or none of those that have it is well.
 OUTAGES = ("StatusCode.UNAVAILABLE", "StatusCode.NOT_FOUND")
 LATE = "StatusCode.DEADLINE_EXCEEDED"
+# Triton's error code for each status of gRPC, by name: Triton's module has the codes only once this one is imported.
 ERRORS = {
-    "StatusCode.INVALID_ARGUMENT": pb_utils.TritonError.INVALID_ARG,
-    "StatusCode.NOT_FOUND": pb_utils.TritonError.NOT_FOUND,
-    "StatusCode.UNAVAILABLE": pb_utils.TritonError.UNAVAILABLE,
-    "StatusCode.CANCELLED": pb_utils.TritonError.CANCELLED,
-    LATE: pb_utils.TritonError.UNAVAILABLE,  # as Triton answers a request that waited too long in its own queue
+    "StatusCode.INVALID_ARGUMENT": "INVALID_ARG",
+    "StatusCode.NOT_FOUND": "NOT_FOUND",
+    "StatusCode.UNAVAILABLE": "UNAVAILABLE",
+    "StatusCode.CANCELLED": "CANCELLED",
+    LATE: "UNAVAILABLE",  # as Triton answers a request that waited too long in its own queue
 }
 
 Arrays = dict[str, Any]
@@ -110,7 +111,7 @@ class TritonPythonModel:
         try:
             return self._response(*self._run(feed, deadline))
         except CallError as error:
-            code = ERRORS.get(error.status or "", pb_utils.TritonError.INTERNAL)
+            code = getattr(pb_utils.TritonError, ERRORS.get(error.status or "", "INTERNAL"))
             return pb_utils.InferenceResponse(output_tensors=[], error=pb_utils.TritonError(str(error), code))
 
     def _apart(self, outputs: Arrays, sizes: list[int]) -> list[Arrays]:

@@ -10,7 +10,7 @@ from envoy.service.accesslog.v3.als_pb2 import StreamAccessLogsMessage, StreamAc
 
 from router.feedback.outcome import Try
 from router.fleet import Fleet
-from router.xds.names import model_of_cluster
+from router.xds.names import read_cluster_name
 
 
 class AccessLogService(als_pb2_grpc.AccessLogServiceServicer):  # type: ignore[misc]  # generated, untyped
@@ -33,16 +33,17 @@ class AccessLogService(als_pb2_grpc.AccessLogServiceServicer):  # type: ignore[m
 def read_entry(entry: HTTPAccessLogEntry, backend_at: Mapping[tuple[str, int], str]) -> Try | None:
     """The try that an entry tells of; None if it reached no backend of the fleet (control answers, refusals)."""
     common = entry.common_properties
-    model = model_of_cluster(common.upstream_cluster)
+    cluster = read_cluster_name(common.upstream_cluster)
     address = common.upstream_remote_address.socket_address
     backend = backend_at.get((address.address, address.port_value))
-    if model is None or backend is None:
+    if cluster is None or backend is None:
         return None
     status, message = _grpc_status(entry)
     ended = common.HasField("time_to_last_upstream_rx_byte")
     return Try(
         backend=backend,
-        model=model,
+        model=cluster[0],
+        size_class=cluster[1],
         flags=_flags(common) if common.HasField("response_flags") else frozenset(),
         http_status=entry.response.response_code.value,
         grpc_status=status,

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from router.policy.breaker import Tier
+from router.size_class import SizeClass
 
 
 class Effect(StrEnum):
@@ -37,6 +38,7 @@ class Try:
 
     backend: str
     model: str
+    size_class: SizeClass = SizeClass.SMALL
     flags: frozenset[str] = frozenset()
     http_status: int = 0
     grpc_status: int | None = None

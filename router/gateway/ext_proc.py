@@ -4,7 +4,7 @@ Only requests come by here, never responses. The answer to the headers is held b
 the model; then Envoy chooses the route anew and every body chunk is handed back as it came.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import Any
 
 from envoy.config.core.v3.base_pb2 import HeaderValue, HeaderValueOption
@@ -19,65 +19,85 @@ from envoy.service.ext_proc.v3.external_processor_pb2 import (
     TrailersResponse,
 )
 
-from router.gateway.first_message import FirstMessage, UnreadableMessageError
-from router.xds.names import INFER_PATH, ROUTE_HEADER
+from router.fleet import ModelSettings
+from router.gateway.first_message import Facts, FirstMessage, UnreadableMessageError
+from router.xds.names import INFER_PATH, ROUTE_HEADER, SEQUENCE_HEADER
 
 
 class RouteNamer(external_processor_pb2_grpc.ExternalProcessorServicer):  # type: ignore[misc]  # generated, untyped
     """Sets the route header of requests whose model only their first message tells."""
 
+    def __init__(self, models: Mapping[str, ModelSettings]) -> None:
+        self._models = models
+
     async def Process(  # noqa: N802  # the name is the protocol's
         self, requests: AsyncIterator[ProcessingRequest], _context: Any
     ) -> AsyncIterator[ProcessingResponse]:
         """One request's conversation: headers, body chunks, trailers."""
-        kind, first = "stream", FirstMessage("")
-        held: list[HttpBody] | None = []
+        conversation = _Conversation(self._models)
         async for request in requests:
-            if request.HasField("request_headers"):
-                kind, first = _about(request.request_headers)
-            elif request.HasField("request_body"):
-                body = request.request_body
-                if held is None:
-                    yield _echo(body)
-                    continue
-                held.append(body)
-                route = _route(kind, first, body)
-                if route is not None or body.end_of_stream:
-                    yield _headers(route)
-                    for chunk in held:
-                        yield _echo(chunk)
-                    held = None
-            elif request.HasField("request_trailers"):
-                if held is not None:
-                    yield _headers("")
-                    for chunk in held:
-                        yield _echo(chunk)
-                    held = None
-                yield ProcessingResponse(request_trailers=TrailersResponse())
+            for response in conversation.hear(request):
+                yield response
 
 
-def _about(headers: HttpHeaders) -> tuple[str, FirstMessage]:
-    values = {h.key: h.raw_value.decode("latin-1") or h.value for h in headers.headers.headers}
-    kind = "unary" if values.get(":path") == INFER_PATH else "stream"
-    return kind, FirstMessage(values.get("grpc-encoding", ""))
+class _Conversation:
+    """Holds the body back until the route is known, then echoes."""
+
+    def __init__(self, models: Mapping[str, ModelSettings]) -> None:
+        self._models = models
+        self._unary = False
+        self._first = FirstMessage("")
+        self._held: list[HttpBody] | None = []
+
+    def hear(self, request: ProcessingRequest) -> Iterator[ProcessingResponse]:
+        if request.HasField("request_headers"):
+            self._begin(request.request_headers)
+        elif request.HasField("request_body"):
+            yield from self._body(request.request_body)
+        elif request.HasField("request_trailers"):
+            yield from self._release(None)
+            yield ProcessingResponse(request_trailers=TrailersResponse())
+
+    def _begin(self, headers: HttpHeaders) -> None:
+        values = {h.key: h.raw_value.decode("latin-1") or h.value for h in headers.headers.headers}
+        self._unary = values.get(":path") == INFER_PATH
+        self._first = FirstMessage(values.get("grpc-encoding", ""))
+
+    def _body(self, body: HttpBody) -> Iterator[ProcessingResponse]:
+        if self._held is None:
+            yield _echo(body)
+            return
+        self._held.append(body)
+        try:
+            facts = self._first.feed(body.body)
+        except UnreadableMessageError:
+            yield from self._release(None)  # unnamed, it goes to the router, which answers as Triton would
+            return
+        if facts is not None or body.end_of_stream:
+            yield from self._release(facts)
+
+    def _release(self, facts: Facts | None) -> Iterator[ProcessingResponse]:
+        """The answer to the headers and all that was held; nothing if that has been done."""
+        if self._held is None:
+            return
+        held, self._held = self._held, None
+        yield _headers(self._named(facts) if facts else {})
+        yield from map(_echo, held)
+
+    def _named(self, facts: Facts) -> dict[str, str]:
+        settings = self._models.get(facts.model)
+        kind = "unary" if self._unary else "stream"
+        if self._unary and settings and facts.batch is not None and facts.batch >= settings.large_from:
+            kind = "large"
+        named = {ROUTE_HEADER: f"{kind}/{facts.model}"}
+        return {**named, SEQUENCE_HEADER: facts.sequence} if facts.sequence else named
 
 
-def _route(kind: str, first: FirstMessage, body: HttpBody) -> str | None:
-    """The route that the chunk reveals; "" if none ever will (the router answers then); None to wait for more."""
-    try:
-        model = first.feed(body.body)
-    except UnreadableMessageError:
-        return ""
-    return None if model is None else f"{kind}/{model}"
-
-
-def _headers(route: str | None) -> ProcessingResponse:
-    common = CommonResponse()
-    if route:
-        common.header_mutation.set_headers.append(
-            HeaderValueOption(header=HeaderValue(key=ROUTE_HEADER, raw_value=route.encode()))
-        )
-        common.clear_route_cache = True
+def _headers(named: Mapping[str, str]) -> ProcessingResponse:
+    common = CommonResponse(clear_route_cache=bool(named))
+    common.header_mutation.set_headers.extend(
+        HeaderValueOption(header=HeaderValue(key=key, raw_value=value.encode())) for key, value in named.items()
+    )
     return ProcessingResponse(request_headers=HeadersResponse(response=common))
 
 

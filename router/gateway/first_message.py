@@ -1,23 +1,43 @@
-"""Reads `model_name` from the first bytes of a gRPC request body. Pure.
+"""Reads what routing needs from the first bytes of a gRPC request body. Pure.
 
 The same reading as `route.lua`, for the messages that Lua cannot read: those of streams, and compressed ones.
 """
 
 import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 _FRAME_HEADER = 5
 _MAX_PREFIX = 1 << 20
 """Bytes of the first message looked at; a model name behind more than this of other fields is not found."""
+# Fields of ModelInferRequest, of its `parameters` entries, of InferParameter, and of `inputs`.
+_MODEL_NAME, _PARAMETERS, _INPUTS = 1, 4, 5
+_KEY, _VALUE = 1, 2
+_INT64, _STRING, _UINT64 = 2, 3, 5
+_SHAPE = 3
 
 
 class UnreadableMessageError(Exception):
     """The first message does not hold a model name that can be read; the text says why."""
 
 
+class Facts(NamedTuple):
+    """What routing needs of a request.
+
+    Attributes:
+        sequence: the sequence_id as hexadecimal digits of its protobuf content; "" without one.
+        batch: first dimension of the first input; None if it was not reached or there is none.
+    """
+
+    model: str
+    sequence: str
+    batch: int | None
+
+
 @dataclass
 class FirstMessage:
-    """Collects the body of a request until the model's name can be read from it.
+    """Collects the body of a request until what routing needs can be read from it.
 
     Args:
         encoding: the `grpc-encoding` of the request: "", "identity", "gzip" or "deflate".
@@ -26,24 +46,24 @@ class FirstMessage:
     encoding: str
     _raw: bytearray = field(default_factory=bytearray)
 
-    def feed(self, chunk: bytes) -> str | None:
-        """Take in a chunk; the model's name once it is known, else None.
+    def feed(self, chunk: bytes) -> Facts | None:
+        """Take in a chunk; the facts once they are known, else None.
 
         Raises:
-            UnreadableMessageError: it will never be known.
+            UnreadableMessageError: they will never be known.
         """
         self._raw += chunk[: _MAX_PREFIX - len(self._raw)]
         if len(self._raw) < _FRAME_HEADER:
             return None
         length = int.from_bytes(self._raw[1:_FRAME_HEADER], "big")
         body = bytes(self._raw[_FRAME_HEADER : _FRAME_HEADER + length])
-        whole = len(body) == length
+        whole = len(body) == length or len(self._raw) >= _MAX_PREFIX
         if self._raw[0]:
             body = _inflate(body, self.encoding)
-        name = model_name(body)
-        if name is None and (whole or len(self._raw) >= _MAX_PREFIX):
+        facts = read_facts(body, whole)
+        if facts is None and whole:
             raise UnreadableMessageError("no model_name in the first message")
-        return name
+        return facts
 
 
 def _inflate(body: bytes, encoding: str) -> bytes:
@@ -57,31 +77,33 @@ def _inflate(body: bytes, encoding: str) -> bytes:
         raise UnreadableMessageError(f"the compressed message is damaged: {error}") from error
 
 
-def model_name(message: bytes) -> str | None:
-    """Field 1 of a (prefix of a) ModelInferRequest, fields in any order; None if the prefix does not reach it.
+def read_facts(message: bytes, whole: bool) -> Facts | None:
+    """The facts in a (prefix of a) ModelInferRequest, fields in any order.
+
+    None if the prefix does not reach the model's name, or ends before the first input and more may come: parameters
+    are written before inputs, so an input that was reached means that no more of them will follow.
 
     Raises:
         UnreadableMessageError: the bytes are not protobuf, or the name is empty or not UTF-8.
     """
-    at = 0
-    try:
-        while at < len(message):
-            tag, at = _varint(message, at)
-            if tag & 7 == 2:
-                length, at = _varint(message, at)
-                if tag == 10:
-                    return _name(message[at : at + length], length)
-                at += length
-            else:
-                at = _skip(message, at, tag & 7)
-    except IndexError:
+    name: bytes | None = None
+    sequence, batch, past_parameters = "", None, False
+    for number, content in _fields(message):
+        if number == _MODEL_NAME:
+            name = content
+        elif number == _PARAMETERS:
+            sequence = _sequence(content) or sequence
+        elif number == _INPUTS:
+            past_parameters = True
+            batch = _batch(content) if batch is None else batch
+        elif number > _INPUTS:
+            past_parameters = True
+    if name is None or not (whole or past_parameters):
         return None
-    return None
+    return Facts(_text(name), sequence, batch)
 
 
-def _name(raw: bytes, length: int) -> str | None:
-    if len(raw) < length:
-        return None
+def _text(raw: bytes) -> str:
     try:
         name = raw.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -91,11 +113,52 @@ def _name(raw: bytes, length: int) -> str | None:
     return name
 
 
-def _skip(message: bytes, at: int, wire: int) -> int:
+def _sequence(entry: bytes) -> str:
+    """The sequence_id in one entry of `parameters`; "" for another key, and for 0 and "", which mean none."""
+    fields = dict(_fields(entry))
+    if fields.get(_KEY) != b"sequence_id":
+        return ""
+    for number, content in _fields(fields.get(_VALUE, b"")):
+        if number in {_INT64, _STRING, _UINT64} and content not in {b"", b"\0"}:
+            return content.hex()
+    return ""
+
+
+def _batch(tensor: bytes) -> int | None:
+    """The first dimension of one of `inputs`, whose shape may be packed or not."""
+    for number, content in _fields(tensor):
+        if number == _SHAPE and content:
+            return _varint(content, 0)[0]
+    return None
+
+
+def _fields(message: bytes) -> Iterator[tuple[int, bytes]]:
+    """Number and content of each field that lies in `message` as a whole; the last may be cut off and is left out.
+
+    Raises:
+        UnreadableMessageError: the bytes are not protobuf.
+    """
+    at = 0
+    while at < len(message):
+        try:
+            tag, first = _varint(message, at)
+            length, first = _extent(message, first, tag & 7)
+        except IndexError:
+            return
+        at = first + length
+        if at > len(message):
+            return
+        yield tag >> 3, message[first:at]
+
+
+def _extent(message: bytes, at: int, wire: int) -> tuple[int, int]:
+    """Length and first position of a field's content."""
     if wire == 0:
-        return _varint(message, at)[1]
+        return _varint(message, at)[1] - at, at
+    if wire == 2:
+        return _varint(message, at)
     if wire in {1, 5}:
-        return at + (8 if wire == 1 else 4)
+        return (8 if wire == 1 else 4), at
     raise UnreadableMessageError(f"wire type {wire} is not protobuf's")
 
 

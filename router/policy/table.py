@@ -1,15 +1,16 @@
 """The decision: from what was observed to a routing table. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import NamedTuple
 
-from router.fleet import Backend, Fleet
+from router.fleet import Backend, Fleet, ModelSettings
 from router.fleet_state import FleetState, KnownModel
 from router.observation import Observation
 from router.policy.breaker import NEW, Breaker, State
 from router.policy.weights import Factors, Standing, load_factor, weigh
+from router.size_class import SizeClass
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,7 @@ class Candidate:
     Attributes:
         factors: what its weight is made of; None for a blocked backend.
         share: part of the model's traffic that it should get, 0..1.
+        large_share: the same for large requests; equal to `share` where the model has no size classes.
         blocked: why it gets nothing whatever its factors would be; "" if nothing blocks it.
     """
 
@@ -41,16 +43,32 @@ class Candidate:
     score: OperatorScore
     factors: Factors | None
     share: float
+    large_share: float
     blocked: str = ""
 
 
 @dataclass(frozen=True)
 class ModelRoute:
-    """Where requests for one model go."""
+    """Where requests for one model go.
+
+    Attributes:
+        stateful: requests of one sequence stay on one backend and are never retried.
+        large_from: batch dimension from which a request is large; None if the model has no size classes.
+    """
 
     model: str
     stateful: bool
     candidates: tuple[Candidate, ...]
+    large_from: int | None = None
+
+    def share_of(self, candidate: Candidate, size: SizeClass) -> float:
+        """A candidate's share of the requests of one size class."""
+        return candidate.large_share if size is SizeClass.LARGE else candidate.share
+
+    @property
+    def size_classes(self) -> tuple[SizeClass, ...]:
+        """The size classes that are routed apart."""
+        return tuple(SizeClass) if self.large_from else (SizeClass.SMALL,)
 
     @property
     def shares(self) -> dict[str, float]:
@@ -65,15 +83,24 @@ class RoutingTable:
     routes: Mapping[str, ModelRoute] = field(default_factory=lambda: MappingProxyType({}))
 
 
-def decide(fleet: Fleet, state: FleetState, breakers: Mapping[str, Breaker], scores: Scores) -> RoutingTable:
+def decide(
+    fleet: Fleet,
+    state: FleetState,
+    breakers: Mapping[str, Breaker],
+    scores: Scores,
+    drained: Set[str] = frozenset(),
+) -> RoutingTable:
     """The routing table for what is known now.
 
     Args:
         breakers: by backend; missing means Healthy.
         scores: operator scores; missing means unknown.
+        drained: backends that a person wants empty.
     """
-    places = {b.name: _place(b, fleet, state, breakers.get(b.name, NEW)) for b in fleet.backends}
-    return RoutingTable({name: _route(places, scores, state.models[name]) for name in sorted(state.models)})
+    places = {b.name: _place(b, fleet, state, breakers.get(b.name, NEW), b.name in drained) for b in fleet.backends}
+    return RoutingTable(
+        {name: _route(places, scores, state.models[name], fleet.models.get(name)) for name in sorted(state.models)}
+    )
 
 
 class _Place(NamedTuple):
@@ -85,13 +112,15 @@ class _Place(NamedTuple):
     standing: Standing
 
 
-def _place(backend: Backend, fleet: Fleet, state: FleetState, breaker: Breaker) -> _Place:
+def _place(backend: Backend, fleet: Fleet, state: FleetState, breaker: Breaker, drained: bool) -> _Place:
     observation = state.observations.get(backend.name, Observation(backend.name, error="not probed yet"))
     closed = ""
     if not observation.reachable:
         closed = f"unreachable: {observation.error}"
     elif breaker.state in {State.ISOLATED, State.FAULTED}:
         closed = f"{breaker.state}: {breaker.reason}"
+    elif drained:
+        closed = "drained by a person"
     degraded = breaker.state is State.DEGRADED
     standing = Standing(
         backend.bandwidth_gbs,
@@ -101,12 +130,18 @@ def _place(backend: Backend, fleet: Fleet, state: FleetState, breaker: Breaker) 
     return _Place(backend.pool, closed, observation, standing)
 
 
-def _route(places: Mapping[str, _Place], scores: Scores, model: KnownModel) -> ModelRoute:
+def _route(
+    places: Mapping[str, _Place], scores: Scores, model: KnownModel, settings: ModelSettings | None
+) -> ModelRoute:
     homes = {name: place for name, place in places.items() if name in model.homes}
     blocked = {name: place.closed or _not_ready(place, model.name) for name, place in homes.items()}
     judged = {name: scores.get((model.name, place.pool), UNKNOWN_OPERATORS) for name, place in homes.items()}
-    factors = weigh({name: (judged[name].value, place.standing) for name, place in homes.items() if not blocked[name]})
-    total = sum(f.product for f in factors.values())
+    able = {name: place for name, place in homes.items() if not blocked[name]}
+    factors = weigh({name: (judged[name].value, _standing(place, model.stateful)) for name, place in able.items()})
+    shares = _normalised({name: f.product for name, f in factors.items()})
+    large = shares
+    if settings:
+        large = _normalised({name: s * settings.large.get(able[name].pool, 1.0) for name, s in shares.items()})
     return ModelRoute(
         model.name,
         model.stateful,
@@ -116,12 +151,24 @@ def _route(places: Mapping[str, _Place], scores: Scores, model: KnownModel) -> M
                 place.pool,
                 judged[name],
                 factors.get(name),
-                factors[name].product / total if name in factors else 0.0,
+                shares.get(name, 0.0),
+                large.get(name, 0.0),
                 blocked[name],
             )
             for name, place in homes.items()
         ),
+        settings.large_from if settings else None,
     )
+
+
+def _standing(place: _Place, stateful: bool) -> Standing:
+    """A change of weights moves sequences, and a live sequence that moves is lost: only what stands still counts."""
+    return place.standing._replace(load=1.0, breaker=1.0) if stateful else place.standing
+
+
+def _normalised(weights: Mapping[str, float]) -> dict[str, float]:
+    total = sum(weights.values())
+    return {name: weight / total for name, weight in weights.items()} if total else dict.fromkeys(weights, 0.0)
 
 
 def _not_ready(place: _Place, model: str) -> str:

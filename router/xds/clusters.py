@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import product
 from typing import Any as AnyValue
 
 from envoy.config.cluster.v3.cluster_pb2 import Cluster
@@ -11,6 +12,7 @@ from envoy.config.endpoint.v3.endpoint_pb2 import ClusterLoadAssignment
 from router.fleet import Fleet, PolicySettings
 from router.policy.table import ModelRoute
 from router.xds.message import parse, typed
+from router.xds.names import cluster_name
 
 PROTOCOLS = ("grpc", "http")
 _WEIGHT_OF_ALL = 1000
@@ -18,22 +20,23 @@ _WEIGHT_OF_ALL = 1000
 
 
 def clusters(model: ModelRoute, policy: PolicySettings) -> Iterator[Cluster]:
-    """The gRPC and the HTTP cluster of one model."""
-    for protocol in PROTOCOLS:
+    """The clusters of one model: for each protocol and size class."""
+    for protocol, size in product(PROTOCOLS, model.size_classes):
         cluster = Cluster()
-        cluster.CopyFrom(_template(protocol, policy))
-        cluster.name = f"{protocol}/{model.model}"
+        cluster.CopyFrom(_template(protocol, policy, model.stateful))
+        cluster.name = cluster_name(protocol, model.model, size)
         yield cluster
 
 
 @lru_cache
-def _template(protocol: str, policy: PolicySettings) -> Cluster:
+def _template(protocol: str, policy: PolicySettings, stateful: bool) -> Cluster:
     http: dict[str, AnyValue] = {"http2_protocol_options": {}} if protocol == "grpc" else {"http_protocol_options": {}}
     fields: dict[str, AnyValue] = {
         "type": "EDS",
         "eds_cluster_config": {"eds_config": {"ads": {}, "resource_api_version": "V3"}},
         "connect_timeout": "1s",
-        "lb_policy": "LEAST_REQUEST",
+        # Maglev: a hash of the sequence chooses, and a backend that leaves takes only its own sequences along.
+        "lb_policy": "MAGLEV" if stateful else "LEAST_REQUEST",
         # Panic mode would send requests to backends that the router took out.
         "common_lb_config": {"healthy_panic_threshold": {"value": 0}},
         "circuit_breakers": {
@@ -67,10 +70,11 @@ def weight_of(share: float) -> int:
 
 
 def endpoints(model: ModelRoute, fleet: Fleet) -> Iterator[ClusterLoadAssignment]:
-    """The endpoints of both clusters of one model: one locality, weighted, those with no share left out."""
-    able = [(fleet.backend(c.backend), weight_of(c.share)) for c in model.candidates if c.share > 0]
-    for protocol in PROTOCOLS:
-        assignment = ClusterLoadAssignment(cluster_name=f"{protocol}/{model.model}")
+    """The endpoints of a model's clusters: one locality, weighted, those with no share left out."""
+    for protocol, size in product(PROTOCOLS, model.size_classes):
+        shares = ((c.backend, model.share_of(c, size)) for c in model.candidates)
+        able = [(fleet.backend(name), weight_of(share)) for name, share in shares if share > 0]
+        assignment = ClusterLoadAssignment(cluster_name=cluster_name(protocol, model.model, size))
         weighted = [
             endpoint(str(b.host), b.grpc_port if protocol == "grpc" else b.http_port, weight) for b, weight in able
         ]

@@ -7,7 +7,7 @@ from envoy.config.listener.v3.listener_pb2 import Listener
 
 from router.fleet import Gateway
 from router.xds.message import extension, grpc_service, parse, socket_address, typed
-from router.xds.names import ROUTE_HEADER, ROUTER_GRPC
+from router.xds.names import ROUTE_HEADER, ROUTER_GRPC, SEQUENCE_HEADER
 
 LUA = "envoy.filters.http.lua"
 EXT_PROC = "envoy.filters.http.ext_proc"
@@ -57,7 +57,7 @@ def _drop_our_header() -> dict[str, Any]:
     return extension(
         "envoy.http.early_header_mutation.header_mutation",
         "extensions.http.early_header_mutation.header_mutation.v3.HeaderMutation",
-        mutations=[{"remove": ROUTE_HEADER}],
+        mutations=[{"remove": ROUTE_HEADER}, {"remove": SEQUENCE_HEADER}],
     )
 
 

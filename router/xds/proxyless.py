@@ -16,6 +16,7 @@ from router.fleet import Fleet
 from router.policy.table import ModelRoute, RoutingTable
 from router.xds.clusters import endpoint, weight_of
 from router.xds.message import extension, parse, typed
+from router.xds.names import cluster_name
 from router.xds.snapshot import CLUSTER, ENDPOINTS, LISTENER, Resources, Snapshot, pack
 
 
@@ -24,13 +25,9 @@ def snapshot(table: RoutingTable, fleet: Fleet) -> Snapshot:
     models = table.routes.values()
     return {
         LISTENER: Resources.of((m.model, _listener(m.model, m.stateful)) for m in models),
-        CLUSTER: Resources.of((_cluster_name(m.model), pack(_cluster(m))) for m in models),
-        ENDPOINTS: Resources.of((_cluster_name(m.model), pack(_endpoints(m, fleet))) for m in models),
+        CLUSTER: Resources.of((cluster_name("grpc", m.model), pack(_cluster(m))) for m in models),
+        ENDPOINTS: Resources.of((cluster_name("grpc", m.model), pack(_endpoints(m, fleet))) for m in models),
     }
-
-
-def _cluster_name(model: str) -> str:
-    return f"grpc/{model}"
 
 
 @cache  # a model's listener never changes, and building it costs more than all its endpoints
@@ -47,20 +44,24 @@ def _listener(model: str, stateful: bool) -> AnyMessage:
 
 
 def _route(model: str, stateful: bool) -> dict[str, Any]:
-    action: dict[str, Any] = {"cluster": _cluster_name(model)}
-    if not stateful:
+    action: dict[str, Any] = {"cluster": cluster_name("grpc", model)}
+    if stateful:
+        # A proxyless client cannot look into the message, so it stays on one backend with all of its sequences.
+        action["hash_policy"] = [{"filter_state": {"key": "io.grpc.channel_id"}}]
+    else:
         action["retry_policy"] = {"retry_on": "unavailable", "num_retries": 2}
     return {"match": {"prefix": ""}, "route": action}
 
 
 def _cluster(model: ModelRoute) -> Cluster:
-    cluster = Cluster(name=_cluster_name(model.model), type=Cluster.EDS, lb_policy=Cluster.ROUND_ROBIN)
+    cluster = Cluster(name=cluster_name("grpc", model.model), type=Cluster.EDS)
+    cluster.lb_policy = Cluster.RING_HASH if model.stateful else Cluster.ROUND_ROBIN
     cluster.eds_cluster_config.eds_config.ads.SetInParent()
     return cluster
 
 
 def _endpoints(model: ModelRoute, fleet: Fleet) -> ClusterLoadAssignment:
-    assignment = ClusterLoadAssignment(cluster_name=_cluster_name(model.model))
+    assignment = ClusterLoadAssignment(cluster_name=cluster_name("grpc", model.model))
     for candidate in model.candidates:
         if candidate.share > 0:
             backend = fleet.backend(candidate.backend)

@@ -10,9 +10,18 @@ from xds.type.matcher.v3.matcher_pb2 import Matcher
 
 from router.fleet import Gateway
 from router.policy.table import ModelRoute, RoutingTable
+from router.size_class import SizeClass
 from router.xds.listeners import EXT_PROC, LUA, filter_override
 from router.xds.message import parse, typed
-from router.xds.names import INFER_PATH, ROUTE_HEADER, ROUTER_GRPC, ROUTER_HTTP, STREAM_PATH
+from router.xds.names import (
+    INFER_PATH,
+    ROUTE_HEADER,
+    ROUTER_GRPC,
+    ROUTER_HTTP,
+    SEQUENCE_HEADER,
+    STREAM_PATH,
+    cluster_name,
+)
 from router.xds.snapshot import pack
 
 # A retry never follows a response byte. Nothing has been computed in the first group; in the second a
@@ -26,6 +35,7 @@ _STATELESS = {
 _DRAINING_GRPC = [{"name": "grpc-status", "string_match": {"exact": "5"}}]
 _DRAINING_HTTP = [404, 503]
 _RETRIES = 3
+_KINDS = ("unary", "stream", "large")
 
 
 def routes(table: RoutingTable, gateway: Gateway) -> list[RouteConfiguration]:
@@ -39,14 +49,14 @@ def routes(table: RoutingTable, gateway: Gateway) -> list[RouteConfiguration]:
 def _configuration(
     protocol: str, table: RoutingTable, gateway: Gateway, otherwise: Matcher.OnMatch
 ) -> RouteConfiguration:
-    host = VirtualHost(name=protocol, domains=["*"], request_headers_to_remove=[ROUTE_HEADER])
+    host = VirtualHost(name=protocol, domains=["*"], request_headers_to_remove=[ROUTE_HEADER, SEQUENCE_HEADER])
     host.request_body_buffer_limit.value = gateway.max_request_bytes
     tree = host.matcher.matcher_tree
     tree.input.name = "route"
     tree.input.typed_config.CopyFrom(_request_header(ROUTE_HEADER))
     for route in table.routes.values():
         if any(route.shares.values()):
-            for kind in ("unary", "stream"):
+            for kind in _KINDS if route.large_from else _KINDS[:-1]:
                 to_model = _model_route(protocol, kind, route, gateway)
                 tree.exact_match_map.map[f"{kind}/{route.model}"].CopyFrom(_action(to_model))
     if not tree.exact_match_map.map:
@@ -58,12 +68,25 @@ def _configuration(
 def _model_route(protocol: str, kind: str, model: ModelRoute, gateway: Gateway) -> Route:
     route = Route(name=f"{kind}/{model.model}")
     route.match.prefix = "/"
-    route.route.cluster = f"{protocol}/{model.model}"
-    route.route.timeout.FromMilliseconds(int(gateway.request_timeout_s * 1000) if kind == "unary" else 0)
+    size = SizeClass.LARGE if kind == "large" else SizeClass.SMALL
+    route.route.cluster = cluster_name(protocol, model.model, size)
+    route.route.timeout.FromMilliseconds(0 if kind == "stream" else int(gateway.request_timeout_s * 1000))
     # The client's own deadline, whatever it is; it shows as another flag in the log than ours.
     route.route.max_stream_duration.grpc_timeout_header_max.SetInParent()
     route.route.retry_policy.CopyFrom(_retries(protocol, model.stateful))
+    if model.stateful:
+        route.route.hash_policy.add().header.header_name = SEQUENCE_HEADER
+    _tell_lua(route, model)
     return route
+
+
+def _tell_lua(route: Route, model: ModelRoute) -> None:
+    """What `route.lua` has to look for in a request of this model beside its name."""
+    traits = route.metadata.filter_metadata[LUA]
+    if model.stateful:
+        traits["stateful"] = True
+    if model.large_from:
+        traits["large_from"] = model.large_from
 
 
 @lru_cache

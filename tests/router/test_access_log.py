@@ -7,6 +7,7 @@ from envoy.data.accesslog.v3.accesslog_pb2 import HTTPAccessLogEntry
 
 from router.feedback.access_log import read_entry
 from router.feedback.outcome import Try
+from router.size_class import SizeClass
 
 BACKENDS = {("10.0.0.1", 8001): "cuda-0"}
 
@@ -55,6 +56,16 @@ def test_a_try_that_never_ended_has_no_duration() -> None:
     found = read_entry(entry(), BACKENDS)
     assert found is not None
     assert found.seconds is None
+
+
+@pytest.mark.parametrize(
+    ("cluster", "size"),
+    [("grpc/m", SizeClass.SMALL), ("http-large/m", SizeClass.LARGE), ("http/large", SizeClass.SMALL)],
+)
+def test_the_size_class_is_in_the_clusters_name(cluster: str, size: SizeClass) -> None:
+    found = read_entry(entry(cluster), BACKENDS)
+    assert found is not None
+    assert found.size_class is size
 
 
 @pytest.mark.parametrize("stranger", [entry(cluster="router-grpc"), entry(port=9), entry(cluster="grpc/"), entry("")])

@@ -97,7 +97,7 @@ def test_a_lost_connection_is_looked_into_at_once_and_degrades(
         bench = Bench(fleet_of("cuda-0", "rocm-0"), store)
         for name in ("cuda-0", "rocm-0"):
             bench.circle.observed(seen(name, "m"))
-        bench.circle.tried([Try("cuda-0", "m", LOST)])
+        bench.circle.tried([Try("cuda-0", "m", flags=LOST)])
         assert bench.looked_at == ["cuda-0"]
         await bench.until({"cuda-0": 0.333, "rocm-0": 0.667})
         await bench.stop()

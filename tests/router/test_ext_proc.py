@@ -7,12 +7,19 @@ import pytest
 from envoy.service.ext_proc.v3.external_processor_pb2 import HttpBody, ProcessingRequest, ProcessingResponse
 from tritonclient.grpc import service_pb2 as pb
 
+from router.fleet import ModelSettings
 from router.gateway.ext_proc import RouteNamer
 from router.xds.names import INFER_PATH, ROUTE_HEADER, STREAM_PATH
 
+MODELS = {"sized": ModelSettings(large_from=16, large={"cuda": 0.5})}
 
-def frame(name: str) -> bytes:
-    message = pb.ModelInferRequest(model_name=name, id="1").SerializeToString()
+
+def frame(name: str, batch: int = 1, sequence: int = 0) -> bytes:
+    request = pb.ModelInferRequest(model_name=name, id="1")
+    request.inputs.add(name="x", shape=[batch, 4])
+    if sequence:
+        request.parameters["sequence_id"].int64_param = sequence
+    message = request.SerializeToString()
     return b"\0" + len(message).to_bytes(4, "big") + bytes(message)
 
 
@@ -34,7 +41,7 @@ def converse(*requests: ProcessingRequest) -> list[ProcessingResponse]:
             yield request
 
     async def main() -> list[ProcessingResponse]:
-        return [response async for response in RouteNamer().Process(source(), None)]
+        return [response async for response in RouteNamer(MODELS).Process(source(), None)]
 
     return asyncio.run(main())
 
@@ -47,8 +54,9 @@ def told(responses: list[ProcessingResponse]) -> list[str | bytes]:
             common = response.request_headers.response
             options = common.header_mutation.set_headers
             assert common.clear_route_cache == bool(options)
-            assert all(o.header.key == ROUTE_HEADER for o in options)
-            short.append(options[0].header.raw_value.decode() if options else "no route")
+            named = {o.header.key: o.header.raw_value.decode() for o in options}
+            short.append(named.pop(ROUTE_HEADER, "no route"))
+            short += [f"sequence {value}" for value in named.values()]
         elif response.HasField("request_body"):
             short.append(response.request_body.response.body_mutation.streamed_response.body)
         else:
@@ -73,6 +81,19 @@ def test_later_messages_pass_as_they_come() -> None:
 
 def test_a_unary_call_takes_the_unary_route() -> None:
     assert told(converse(headers(INFER_PATH, grpc_encoding="identity"), body(frame("m"), end=True)))[0] == "unary/m"
+
+
+def test_a_sequence_is_named_beside_the_route() -> None:
+    assert told(converse(headers(STREAM_PATH), body(frame("m", sequence=5))))[:2] == ["stream/m", "sequence 05"]
+
+
+@pytest.mark.parametrize(("batch", "kind"), [(15, "unary"), (16, "large"), (64, "large")])
+def test_a_large_compressed_call_takes_the_large_route(batch: int, kind: str) -> None:
+    assert told(converse(headers(INFER_PATH), body(frame("sized", batch), end=True)))[0] == f"{kind}/sized"
+
+
+def test_a_stream_has_no_size_class() -> None:
+    assert told(converse(headers(STREAM_PATH), body(frame("sized", 64))))[0] == "stream/sized"
 
 
 @pytest.mark.parametrize("data", [b"", b"\0\0\0\0\0", b"rubbish that is no frame"])

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tritonclient.grpc import service_pb2 as pb
 
-from router.gateway.first_message import FirstMessage, UnreadableMessageError, model_name
+from router.gateway.first_message import Facts, FirstMessage, UnreadableMessageError, read_facts
 
 
 def frame(message: bytes, compressed: bool = False) -> bytes:
@@ -24,9 +24,9 @@ def read(data: bytes, chunk: int, encoding: str = "") -> tuple[str | None, int]:
     """The name, and how many bytes had to be fed."""
     first = FirstMessage(encoding)
     for at in range(0, len(data), chunk):
-        name = first.feed(data[at : at + chunk])
-        if name is not None:
-            return name, at + chunk
+        facts = first.feed(data[at : at + chunk])
+        if facts is not None:
+            return facts.model, at + chunk
     return None, len(data)
 
 
@@ -36,8 +36,9 @@ def test_any_printable_name_is_read_from_any_chunks(name: str, chunk: int) -> No
 
 
 def test_the_name_is_known_before_the_tensors_have_come() -> None:
-    data = frame(request("m", raw_input_contents=[b"x" * 10**6]))
-    assert read(data, 16) == ("m", 16)
+    tensor = pb.ModelInferRequest.InferInputTensor(name="a", shape=[1])
+    data = frame(request("m", inputs=[tensor], raw_input_contents=[b"x" * 10**6]))
+    assert read(data, 32) == ("m", 32)
 
 
 def test_fields_may_come_in_any_order() -> None:
@@ -81,7 +82,48 @@ def test_what_cannot_be_read_says_why(data: bytes, encoding: str, why: str) -> N
 @given(st.binary(max_size=200))
 def test_no_bytes_raise_anything_else(data: bytes) -> None:
     try:
-        name = model_name(data)
+        facts = read_facts(data, whole=True)
     except UnreadableMessageError:
         return
-    assert name is None or name.isprintable()
+    assert facts is None or facts.model.isprintable()
+
+
+def facts_of(message: pb.ModelInferRequest) -> Facts:
+    found = FirstMessage("").feed(frame(message.SerializeToString()))
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    ("value", "sequence"),
+    [
+        ({"int64_param": 5}, "05"),
+        ({"int64_param": 300}, "ac02"),
+        ({"uint64_param": 5}, "05"),
+        ({"string_param": "ab"}, "6162"),
+        ({"int64_param": 0}, ""),
+        ({"string_param": ""}, ""),
+    ],
+)
+def test_the_sequence_is_read_and_zero_and_empty_mean_none(value: dict[str, object], sequence: str) -> None:
+    parameters = {"priority": pb.InferParameter(int64_param=9), "sequence_id": pb.InferParameter(**value)}
+    message = pb.ModelInferRequest(model_name="m", parameters=parameters)
+    assert facts_of(message).sequence == sequence
+
+
+@pytest.mark.parametrize("shape", [[1], [32, 4], [70000, 2]])
+def test_the_batch_is_the_first_dimension_of_the_first_input(shape: list[int]) -> None:
+    inputs = [pb.ModelInferRequest.InferInputTensor(name=n, shape=s) for n, s in (("a", shape), ("b", [999]))]
+    message = pb.ModelInferRequest(model_name="m", inputs=inputs)
+    assert facts_of(message).batch == shape[0]
+
+
+def test_a_sequence_behind_the_cut_is_waited_for() -> None:
+    message = pb.ModelInferRequest(model_name="m", id="x" * 50, raw_input_contents=[b"y" * 500])
+    message.parameters["sequence_id"].int64_param = 7
+    data = frame(message.SerializeToString())
+    first = FirstMessage("")
+    assert first.feed(data[:30]) is None
+    facts = first.feed(data[30:])
+    assert facts is not None
+    assert (facts.model, facts.sequence) == ("m", "07")

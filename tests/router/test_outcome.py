@@ -9,7 +9,7 @@ from router.policy.breaker import Tier
 
 
 def outcome(*flags: str, **fields: Any) -> Outcome:
-    return classify(Try("cuda-0", "m", frozenset(flags), **fields))
+    return classify(Try("cuda-0", "m", flags=frozenset(flags), **fields))
 
 
 @pytest.mark.parametrize(

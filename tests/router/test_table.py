@@ -9,6 +9,7 @@ from router.fleet_state import FleetState, absorb
 from router.observation import Observation, ServedModel
 from router.policy.breaker import Breaker, State
 from router.policy.table import ModelRoute, OperatorScore, decide
+from router.size_class import SizeClass
 
 StateOf = Callable[..., FleetState]
 FleetOf = Callable[..., Fleet]
@@ -85,6 +86,30 @@ def test_a_model_that_a_reachable_backend_no_longer_lists_is_forgotten(fleet_of:
 def test_waiting_requests_lower_the_share(fleet_of: FleetOf, seen: Callable[..., Observation]) -> None:
     state = absorb(absorb(FleetState(), seen("cuda-0", "m", pending=32.0)), seen("rocm-0", "m", pending=0.0))
     assert route(fleet_of("cuda-0", "rocm-0"), state).shares["cuda-0"] == pytest.approx(1 / 3)
+
+
+def test_large_requests_may_be_shared_out_differently(fleet_of: FleetOf, state_of: StateOf) -> None:
+    fleet = fleet_of("cuda-0", "rocm-0", models={"m": {"large_from": 32, "large": {"cuda": 0.25}}})
+    table = decide(fleet, state_of(cuda_0="m n", rocm_0="m n"), {}, {})
+    sized, plain = table.routes["m"], table.routes["n"]
+    assert sized.size_classes == (SizeClass.SMALL, SizeClass.LARGE)
+    assert [c.share for c in sized.candidates] == [0.5, 0.5]
+    assert [c.large_share for c in sized.candidates] == [0.2, 0.8]
+    assert plain.size_classes == (SizeClass.SMALL,)
+
+
+def test_load_and_degradation_do_not_move_the_sequences_of_a_stateful_model(fleet_of: FleetOf) -> None:
+    served = ServedModel("m", ("1",), config={"sequence_batching": {}})
+    state = absorb(FleetState(), Observation("cuda-0", models={"m": served}, pending=500.0))
+    state = absorb(state, Observation("rocm-0", models={"m": served}, pending=0.0))
+    found = route(fleet_of("cuda-0", "rocm-0"), state, breakers={"cuda-0": Breaker(State.DEGRADED)})
+    assert found.shares == {"cuda-0": 0.5, "rocm-0": 0.5}
+
+
+def test_a_drained_backend_gets_nothing_and_says_why(fleet_of: FleetOf, state_of: StateOf) -> None:
+    table = decide(fleet_of("cuda-0", "rocm-0"), state_of(cuda_0="m", rocm_0="m"), {}, {}, {"cuda-0"})
+    assert table.routes["m"].shares == {"cuda-0": 0.0, "rocm-0": 1.0}
+    assert blocked(table.routes["m"])["cuda-0"] == "drained by a person"
 
 
 def test_a_sequence_model_is_stateful_wherever_one_backend_says_so(fleet_of: FleetOf) -> None:
