@@ -20,12 +20,12 @@ from tritonclient.utils import InferenceServerException, np_to_triton_dtype
 OUTAGES = ("StatusCode.UNAVAILABLE", "StatusCode.NOT_FOUND")
 LATE = "StatusCode.DEADLINE_EXCEEDED"
 # Triton's error code for each status of gRPC, by name: Triton's module has the codes only once this one is imported.
+# All else is UNKNOWN: INTERNAL would be retried, and blamed on the server of the pipeline, which is well.
 ERRORS = {
     "StatusCode.INVALID_ARGUMENT": "INVALID_ARG",
-    "StatusCode.NOT_FOUND": "NOT_FOUND",
-    "StatusCode.UNAVAILABLE": "UNAVAILABLE",
     "StatusCode.CANCELLED": "CANCELLED",
-    LATE: "UNAVAILABLE",  # as Triton answers a request that waited too long in its own queue
+    LATE: "CANCELLED",  # Triton has no code for it
+    **dict.fromkeys(OUTAGES, "UNAVAILABLE"),
 }
 
 Arrays = dict[str, Any]
@@ -111,7 +111,7 @@ class TritonPythonModel:
         try:
             return self._response(*self._run(feed, deadline))
         except CallError as error:
-            code = getattr(pb_utils.TritonError, ERRORS.get(error.status or "", "INTERNAL"))
+            code = getattr(pb_utils.TritonError, ERRORS.get(error.status or "", "UNKNOWN"))
             return pb_utils.InferenceResponse(output_tensors=[], error=pb_utils.TritonError(str(error), code))
 
     def _apart(self, outputs: Arrays, sizes: list[int]) -> list[Arrays]:

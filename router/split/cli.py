@@ -32,6 +32,9 @@ def split(
     gateway: Annotated[str, typer.Option(help="host:port of the gateway's gRPC")] = Serving.gateway,
     compute: Annotated[Literal["gpu", "cpu"], typer.Option(help="what the pools compute on")] = Serving.compute,
     max_batch_size: Annotated[int, typer.Option(min=0, help="requests per batch of the pipeline")] = 0,
+    retry_after_s: Annotated[float, typer.Option(help="the whole model answers so long after an outage")] = (
+        Serving.retry_after_s
+    ),
     json_: Annotated[bool, typer.Option("--json", help="print the plan as JSON")] = False,
 ) -> None:
     """Cut a model into segments for different vendors, where that is faster than the whole on one.
@@ -43,7 +46,7 @@ def split(
     plan = plan_split(model, [target.strip() for target in targets.split(",")], link, default_matrix(), force=force)
     written: list[Path] = []
     if plan.split:
-        serving = Serving(name or _triton_name(file), gateway, compute, max_batch_size)
+        serving = Serving(name or _triton_name(file), gateway, compute, max_batch_size, retry_after_s)
         written = write_split(model, plan, serving, out)
     if json_:
         typer.echo(json.dumps(as_json(model, plan) | {"written": [str(folder) for folder in written]}, indent=2))

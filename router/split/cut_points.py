@@ -95,7 +95,9 @@ def chain_of(model: CutModel, uses: Sequence[Use], points: Positions, targets: S
         maker = int(atom_of[use.maker]) if use.maker >= 0 else -1
         readers = tuple(sorted({int(atom_of[reader]) for reader in use.readers} - {maker}))
         if readers or use.output:
-            cut.append(CutTensor(tensors[use.name].bytes or 0, maker, readers, use.output))
+            # What the model takes or gives may be of unknown size; it is something all the same.
+            size = max(1, tensors[use.name].bytes or 0)
+            cut.append(CutTensor(size, maker, readers, use.output))
     return Chain(np.add.reduceat(seconds, starts, axis=1), cut)
 
 
