@@ -28,9 +28,9 @@ class AdminClient:
         answer: dict[str, Any] = json.loads(self._ask(f"/admin/explain/{urllib.parse.quote(model, safe='')}"))
         return answer
 
-    def clear(self, backend: str) -> None:
-        """Declare a backend well."""
-        self._ask(f"/admin/backends/{urllib.parse.quote(backend, safe='')}/clear", method="POST")
+    def tell(self, backend: str, word: str) -> None:
+        """Act on a backend: `clear`, `drain` or `undrain`."""
+        self._ask(f"/admin/backends/{urllib.parse.quote(backend, safe='')}/{word}", method="POST")
 
     def _ask(self, path: str, method: str = "GET") -> bytes:
         request = urllib.request.Request(self._base + path, method=method)

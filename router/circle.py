@@ -15,7 +15,7 @@ from router.policy.breaker import Breaker
 from router.policy.table import RoutingTable, decide
 from router.policy.weights import load_factor
 from router.scores import ScoreBook
-from router.store import Event, Store
+from router.store import Event, Remembered, Store
 
 log = structlog.get_logger(__name__)
 
@@ -55,6 +55,7 @@ class Circle:
         self._unsaved: list[Event] = []
         self._changed = asyncio.Event()
         self._coordinator = Coordinator(fleet.breaker)
+        self._drained: frozenset[str] = frozenset()
         self._recalled = False
 
     @property
@@ -82,12 +83,34 @@ class Circle:
                 self._look_again(attempt.backend)
             self._note(self._coordinator.heard(attempt.backend, outcome, self._clock()))
 
+    @property
+    def drained(self) -> frozenset[str]:
+        """Backends that a person wants empty."""
+        return self._drained
+
     def clear(self, backend: str) -> None:
         """A person declares a backend well. Raises UnknownBackendError."""
+        self._check_name(backend)
+        self._note(self._coordinator.clear(backend, self._clock()))
+
+    def drain(self, backend: str) -> None:
+        """No new request for this backend until `undrain`. Raises UnknownBackendError."""
+        self._set_drained(backend, self._drained | {backend}, "drained by a person")
+
+    def undrain(self, backend: str) -> None:
+        """The backend gets its share again. Raises UnknownBackendError."""
+        self._set_drained(backend, self._drained - {backend}, "drain ended by a person")
+
+    def _set_drained(self, backend: str, drained: frozenset[str], text: str) -> None:
+        self._check_name(backend)
+        if drained != self._drained:
+            self._drained = drained
+            self._note([Event(self._clock(), backend, "drain", text)])
+
+    def _check_name(self, backend: str) -> None:
         names = [b.name for b in self.fleet.backends]
         if backend not in names:
             raise UnknownBackendError(f"no backend is named {backend!r}; there are {', '.join(names)}.")
-        self._note(self._coordinator.clear(backend, self._clock()))
 
     async def run(self) -> None:
         """Decide and publish whenever something changed, until cancelled; what is unsaved then is saved."""
@@ -114,7 +137,7 @@ class Circle:
         self._changed.set()
 
     async def _decide(self) -> None:
-        new = decide(self.fleet, self.state, self.breakers, self._scores.scores)
+        new = decide(self.fleet, self.state, self.breakers, self._scores.scores, self._drained)
         if new != self.table or not self.decided:
             self.table, self.decided = new, True
             await self._publish()
@@ -158,10 +181,12 @@ class Circle:
             return
         try:
             if not self._recalled:
-                self._coordinator.recall(await asyncio.to_thread(self._store.load))
+                remembered = await asyncio.to_thread(self._store.load)
+                self._coordinator.recall(remembered.breakers)
+                self._drained |= remembered.drained
                 self._recalled = True
                 self._changed.set()
-            await asyncio.to_thread(self._store.save, dict(self.breakers), events)
+            await asyncio.to_thread(self._store.save, Remembered(dict(self.breakers), self._drained), events)
         except StoreError as error:
             self._unsaved = self._unsaved[-_MOST_UNSAVED:]
             self._store_failed(error)

@@ -76,8 +76,22 @@ def explain(model: str, fleet: FleetOption = _FLEET, as_json: JsonOption = False
 @app.command()
 def clear(backend: str, fleet: FleetOption = _FLEET) -> None:
     """Declare BACKEND well: its breaker becomes Healthy, whatever it was (also Faulted)."""
-    AdminClient(load_fleet(fleet).router).clear(backend)
+    AdminClient(load_fleet(fleet).router).tell(backend, "clear")
     typer.echo(f"{backend} is Healthy again.")
+
+
+@app.command()
+def drain(backend: str, fleet: FleetOption = _FLEET) -> None:
+    """Send BACKEND no new requests, so that it can be stopped; those in flight finish."""
+    AdminClient(load_fleet(fleet).router).tell(backend, "drain")
+    typer.echo(f"{backend} gets no new requests.")
+
+
+@app.command()
+def undrain(backend: str, fleet: FleetOption = _FLEET) -> None:
+    """Give BACKEND its share again."""
+    AdminClient(load_fleet(fleet).router).tell(backend, "undrain")
+    typer.echo(f"{backend} gets its share again.")
 
 
 @app.command("client-bootstrap")

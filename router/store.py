@@ -30,6 +30,11 @@ class _BreakerRow(_Base):
     reason: Mapped[str] = mapped_column(Text)
 
 
+class _DrainRow(_Base):
+    __tablename__ = "drain"
+    backend: Mapped[str] = mapped_column(String(63), primary_key=True)
+
+
 class _EventRow(_Base):
     __tablename__ = "event"
     id: Mapped[int] = mapped_column(Integer, primary_key=True, autoincrement=True)
@@ -38,6 +43,14 @@ class _EventRow(_Base):
     kind: Mapped[str] = mapped_column(String(32))
     text: Mapped[str] = mapped_column(Text)
     __table_args__ = (Index("event_at", "at"),)
+
+
+@dataclass(frozen=True)
+class Remembered:
+    """What the store knows of the backends: breakers with a history, and the drained ones."""
+
+    breakers: Mapping[str, Breaker]
+    drained: frozenset[str]
 
 
 @dataclass(frozen=True)
@@ -62,8 +75,8 @@ class Store:
         self._url = self._engine.url.render_as_string(hide_password=True)
         self._has_tables = False
 
-    def load(self) -> dict[str, Breaker]:
-        """The breakers as last saved; creates the tables in an empty database.
+    def load(self) -> Remembered:
+        """What was last saved; creates the tables in an empty database.
 
         Raises:
             StoreError: the database cannot be opened or read.
@@ -71,12 +84,13 @@ class Store:
         try:
             self._make_tables()
             with Session(self._engine) as session:
-                return {row.backend: _breaker(row) for row in session.scalars(select(_BreakerRow))}
+                breakers = {row.backend: _breaker(row) for row in session.scalars(select(_BreakerRow))}
+                return Remembered(breakers, frozenset(session.scalars(select(_DrainRow.backend))))
         except (SQLAlchemyError, ValueError) as error:
             raise self._error("read", error) from error
 
-    def save(self, breakers: Mapping[str, Breaker], events: list[Event]) -> None:
-        """Write the breakers that have a history, and the events, in one transaction.
+    def save(self, known: Remembered, events: list[Event]) -> None:
+        """Write what is known now, and the events that led to it, in one transaction.
 
         Raises:
             StoreError: nothing was written.
@@ -85,7 +99,9 @@ class Store:
             self._make_tables()
             with Session(self._engine) as session, session.begin():
                 session.execute(delete(_BreakerRow))
-                session.add_all(_row(name, b) for name, b in breakers.items() if b != NEW)
+                session.execute(delete(_DrainRow))
+                session.add_all(_row(name, b) for name, b in known.breakers.items() if b != NEW)
+                session.add_all(_DrainRow(backend=name) for name in known.drained)
                 session.add_all(_EventRow(at=e.at, backend=e.backend, kind=e.kind, text=e.text) for e in events)
         except SQLAlchemyError as error:
             raise self._error("written", error) from error

@@ -21,7 +21,7 @@ def status_tables(status: dict[str, Any]) -> Iterator[Table | str]:
         reachable = "yes" if b["ready"] else f"[red]no: {escape(b['error'])}[/red]"
         computes = b["compute"] if b["compute"] == "gpu" or b["vendor"] == "cpu" else f"{b['compute']} (emulated)"
         models = str(len(b["models"]))
-        state = f"[{colour}]{b['state']}[/{colour}]"
+        state = f"[{colour}]{b['state']}[/{colour}]" + (", drained" if b["drained"] else "")
         backends.add_row(b["name"], b["pool"], b["vendor"], computes, state, reachable, models)
     yield backends
     names = [b["name"] for b in status["backends"]]

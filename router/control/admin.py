@@ -24,7 +24,15 @@ def admin_routes(circle: Circle, store: Store, discovery: DiscoveryService) -> l
     collector = CircleCollector(circle, discovery)
 
     async def get_status(_request: Request) -> Response:
-        return JSONResponse(status(circle.fleet, circle.state, circle.breakers, circle.table, circle.store_error))
+        answer = status(
+            circle.fleet,
+            circle.state,
+            breakers=circle.breakers,
+            table=circle.table,
+            drained=circle.drained,
+            store_error=circle.store_error,
+        )
+        return JSONResponse(answer)
 
     async def get_explanation(request: Request) -> Response:
         return JSONResponse(explain(request.path_params["model"], circle.fleet, circle.table))
@@ -33,9 +41,12 @@ def admin_routes(circle: Circle, store: Store, discovery: DiscoveryService) -> l
         events = await asyncio.to_thread(store.events, _MOST_EVENTS)
         return JSONResponse([asdict(e) for e in events])
 
-    async def clear(request: Request) -> Response:
-        circle.clear(request.path_params["backend"])
-        return Response(status_code=204)
+    def act(action: Callable[[str], None]) -> Callable[[Request], Awaitable[Response]]:
+        async def answer(request: Request) -> Response:
+            action(request.path_params["backend"])
+            return Response(status_code=204)
+
+        return _with_errors(answer)
 
     async def metrics(_request: Request) -> Response:
         return Response(render(collector), media_type="text/plain; version=0.0.4")
@@ -44,7 +55,9 @@ def admin_routes(circle: Circle, store: Store, discovery: DiscoveryService) -> l
         Route("/admin/status", _with_errors(get_status)),
         Route("/admin/explain/{model}", _with_errors(get_explanation)),
         Route("/admin/events", _with_errors(get_events)),
-        Route("/admin/backends/{backend}/clear", _with_errors(clear), methods=["POST"]),
+        Route("/admin/backends/{backend}/clear", act(circle.clear), methods=["POST"]),
+        Route("/admin/backends/{backend}/drain", act(circle.drain), methods=["POST"]),
+        Route("/admin/backends/{backend}/undrain", act(circle.undrain), methods=["POST"]),
         Route("/metrics", metrics),
     ]
 

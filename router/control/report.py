@@ -1,6 +1,6 @@
 """The router's view of itself as JSON: `status` and `explain`. Pure; the CLI and the admin API show the same."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import Any
 
 from router.errors import UnknownModelError
@@ -13,13 +13,18 @@ from router.policy.table import Candidate, RoutingTable
 def status(
     fleet: Fleet,
     state: FleetState,
+    *,
     breakers: Mapping[str, Breaker],
     table: RoutingTable,
+    drained: Set[str],
     store_error: str | None,
 ) -> dict[str, Any]:
     """Backends with breaker state and models; models with shares (0..1 by backend, summing to 1 or 0)."""
     return {
-        "backends": [_backend(b.name, fleet, state, breakers.get(b.name, NEW)) for b in fleet.backends],
+        "backends": [
+            {**_backend(b.name, fleet, state, breakers.get(b.name, NEW)), "drained": b.name in drained}
+            for b in fleet.backends
+        ],
         "models": [{"name": r.model, "shares": _rounded(r.shares)} for r in table.routes.values()],
         "store": {"ok": store_error is None, "error": store_error},
     }

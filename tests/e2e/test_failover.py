@@ -78,6 +78,31 @@ def test_a_killed_triton_comes_back_into_the_table_by_itself(cluster: Cluster) -
     wait_until(lambda: cluster.shares("identity")["rocm-0"] > 0)
 
 
+@pytest.mark.parametrize("protocol", ["grpc", "http"])
+def test_a_triton_that_is_stopped_costs_no_client_an_error(cluster: Cluster, protocol: str) -> None:
+    """T6939, T6230: a draining Triton says NOT_FOUND, and scaling down gave clients 404."""
+    with gateway_load(cluster, protocol).running() as load:
+        more(load)
+        cluster.supervisor("stop", "triton-cpu-0")
+        try:
+            wait_until(lambda: cluster.shares("identity")["cpu-0"] == 0)
+            more(load)
+        finally:
+            cluster.supervisor("start", "triton-cpu-0")
+    assert load.errors == []
+    assert cluster.breaker("cpu-0") in {"Healthy", "Degraded"}
+
+
+def test_a_drained_backend_gets_nothing_until_it_is_undrained(cluster: Cluster) -> None:
+    cluster.bimetal("drain", "rocm-0")
+    try:
+        wait_until(lambda: cluster.shares("identity")["rocm-0"] == 0)
+        assert next(b["drained"] for b in cluster.status()["backends"] if b["name"] == "rocm-0")
+    finally:
+        cluster.bimetal("undrain", "rocm-0")
+    wait_until(lambda: cluster.shares("identity")["rocm-0"] > 0)
+
+
 def test_the_router_dies_and_requests_go_on(cluster: Cluster) -> None:
     with gateway_load(cluster, "grpc").running() as load:
         more(load)

@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 import tritonclient.grpc as triton_grpc
+import tritonclient.http as triton_http
 
 from tests.e2e.cluster import Cluster
-from tests.e2e.requests import tensor
+from tests.e2e.requests import identity, tensor
 
 
 def test_rope_never_reaches_the_pool_that_is_bad_at_it(cluster: Cluster, grpc_client: Any) -> None:
@@ -80,3 +81,18 @@ def _served(cluster: Cluster, model: str) -> dict[str, int]:
         stats = json.loads(cluster.get(backend.http_port, f"/v2/models/{model}/stats"))["model_stats"][0]
         counts[backend.name] = stats["inference_stats"]["success"]["count"]
     return counts
+
+
+@pytest.mark.parametrize("protocol", ["grpc", "http"])
+@pytest.mark.parametrize("batch", [31, 32])
+def test_the_batch_dimension_picks_the_size_class(
+    cluster: Cluster, grpc_client: Any, http_client: Any, protocol: str, batch: int
+) -> None:
+    """The local inventory says that batches of 32 of `identity` lean away from the cuda pool."""
+    client, module = (grpc_client, triton_grpc) if protocol == "grpc" else (http_client, triton_http)
+    counters = [f"cluster.{protocol}{size}/identity.upstream_rq_total" for size in ("", "-large")]
+    before = [cluster.envoy_stat(name) for name in counters]
+    for _ in range(10):
+        identity(module, client, np.zeros((batch, 2), np.float32))
+    taken = [cluster.envoy_stat(name) - count for name, count in zip(counters, before, strict=True)]
+    assert taken == ([0, 10] if batch >= 32 else [10, 0])

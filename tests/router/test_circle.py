@@ -14,7 +14,7 @@ from router.feedback.outcome import Try
 from router.fleet import Fleet
 from router.observation import Observation
 from router.policy.breaker import Breaker, State, Tier
-from router.store import Store
+from router.store import Remembered, Store
 
 RunAsync = Callable[[Coroutine[Any, Any, Any]], Any]
 LOST = frozenset({"upstream_connection_failure"})
@@ -132,7 +132,8 @@ def test_an_isolation_ends_by_the_clock_alone(
 ) -> None:
     async def scenario() -> None:
         store.load()
-        store.save({"cuda-0": Breaker(State.ISOLATED, 3, tier=Tier.TRANSIENT, until=1300.0)}, [])
+        isolated = Breaker(State.ISOLATED, 3, tier=Tier.TRANSIENT, until=1300.0)
+        store.save(Remembered({"cuda-0": isolated}, frozenset()), [])
         bench = Bench(fleet_of("cuda-0", "rocm-0"), store)
         for name in ("cuda-0", "rocm-0"):
             bench.circle.observed(seen(name, "m"))
@@ -160,7 +161,7 @@ def test_a_store_that_is_down_stops_nothing_and_is_caught_up_with_later(
         await bench.saved()
         await bench.stop()
         assert bench.circle.store_error is None
-        assert store.load()["cuda-0"].state is State.FAULTED
+        assert store.load().breakers["cuda-0"].state is State.FAULTED
         store.close()
 
     run_async(scenario())
@@ -215,7 +216,8 @@ def test_a_store_that_was_down_at_the_start_does_not_lose_the_fault_it_holds(
         folder, away = tmp_path / "store", tmp_path / "away"
         folder.mkdir()
         before = Store(f"sqlite:///{folder / 'router.db'}")
-        before.save({"cuda-0": Breaker(State.FAULTED, 1, tier=Tier.HARDWARE, reason="ECC")}, [])
+        faulted = Breaker(State.FAULTED, 1, tier=Tier.HARDWARE, reason="ECC")
+        before.save(Remembered({"cuda-0": faulted}, frozenset()), [])
         before.close()
         folder.rename(away)
         store = Store(f"sqlite:///{folder / 'router.db'}")
@@ -226,7 +228,29 @@ def test_a_store_that_was_down_at_the_start_does_not_lose_the_fault_it_holds(
         away.rename(folder)
         await bench.until({"cuda-0": 0.0, "rocm-0": 1.0})
         await bench.stop()
-        assert store.load()["cuda-0"].state is State.FAULTED
+        assert store.load().breakers["cuda-0"].state is State.FAULTED
         store.close()
+
+    run_async(scenario())
+
+
+def test_a_drain_survives_a_restart_and_ends_when_a_person_says_so(
+    fleet_of: Callable[..., Fleet], store: Store, run_async: RunAsync, seen: Callable[..., Observation]
+) -> None:
+    async def scenario() -> None:
+        first = Bench(fleet_of("cuda-0", "rocm-0"), store)
+        for name in ("cuda-0", "rocm-0"):
+            first.circle.observed(seen(name, "m"))
+        first.circle.drain("cuda-0")
+        await first.until({"cuda-0": 0.0, "rocm-0": 1.0})
+        await first.stop()
+        second = Bench(fleet_of("cuda-0", "rocm-0"), store)
+        for name in ("cuda-0", "rocm-0"):
+            second.circle.observed(seen(name, "m"))
+        await second.until({"cuda-0": 0.0, "rocm-0": 1.0})
+        assert len(second.published) == 1
+        second.circle.undrain("cuda-0")
+        await second.until({"cuda-0": 0.5, "rocm-0": 0.5})
+        await second.stop()
 
     run_async(scenario())

@@ -31,7 +31,8 @@ def world(fleet_of: Callable[..., Fleet], state_of: Callable[..., FleetState]) -
 
 def _status(world: tuple[Fleet, FleetState], store_error: str | None = None) -> dict[str, Any]:
     fleet, state = world
-    return status(fleet, state, BREAKERS, decide(fleet, state, BREAKERS, SCORES), store_error)
+    table = decide(fleet, state, BREAKERS, SCORES)
+    return status(fleet, state, breakers=BREAKERS, table=table, drained={"rocm-0"}, store_error=store_error)
 
 
 def printed(*parts: Any) -> str:
@@ -53,7 +54,9 @@ def test_status_has_the_promised_shape(world: tuple[Fleet, FleetState]) -> None:
 
 def test_a_backend_that_was_never_probed_is_not_ready(fleet_of: Callable[..., Fleet]) -> None:
     fleet = fleet_of("cuda-0")
-    backend = status(fleet, FleetState(), {}, decide(fleet, FleetState(), {}, {}), None)["backends"][0]
+    table = decide(fleet, FleetState(), {}, {})
+    answer = status(fleet, FleetState(), breakers={}, table=table, drained=set(), store_error=None)
+    backend = answer["backends"][0]
     assert (backend["ready"], backend["error"], backend["models"]) == (False, "not probed yet", [])
 
 
@@ -92,7 +95,7 @@ def test_an_unknown_model_lists_the_known_ones(world: tuple[Fleet, FleetState]) 
 
 def test_the_status_table_says_what_is_emulated_and_what_is_down(world: tuple[Fleet, FleetState]) -> None:
     text = printed(*status_tables(_status(world, store_error="disk full")))
-    for words in ("cpu (emulated)", "Isolated", "100%", "disk full"):
+    for words in ("cpu (emulated)", "Isolated", "100%", "disk full", "Healthy, drained"):
         assert words in text
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from router.errors import StoreError
 from router.policy.breaker import NEW, Breaker, State, Tier
-from router.store import Event, Store
+from router.store import Event, Remembered, Store
 
 FAULTED = Breaker(State.FAULTED, 4, tier=Tier.HARDWARE, reason="ECC")
 ISOLATED = Breaker(State.ISOLATED, 3, tier=Tier.PERSISTENT, until=1234.5, reason="out of memory")
@@ -18,13 +18,12 @@ def open_store(folder: Path) -> Store:
 
 def test_breakers_and_events_survive_a_restart(tmp_path: Path) -> None:
     first = open_store(tmp_path)
-    assert first.load() == {}
-    first.save(
-        {"a": FAULTED, "b": ISOLATED, "c": NEW}, [Event(1.0, "a", "breaker", "x"), Event(2.0, "b", "probe", "y")]
-    )
+    assert first.load() == Remembered({}, frozenset())
+    known = Remembered({"a": FAULTED, "b": ISOLATED, "c": NEW}, frozenset({"b"}))
+    first.save(known, [Event(1.0, "a", "breaker", "x"), Event(2.0, "b", "probe", "y")])
     first.close()
     second = open_store(tmp_path)
-    assert second.load() == {"a": FAULTED, "b": ISOLATED}
+    assert second.load() == Remembered({"a": FAULTED, "b": ISOLATED}, frozenset({"b"}))
     assert [e.text for e in second.events(10)] == ["y", "x"]
     assert [e.text for e in second.events(1)] == ["y"]
     second.close()
@@ -33,9 +32,9 @@ def test_breakers_and_events_survive_a_restart(tmp_path: Path) -> None:
 def test_a_recovered_breaker_is_not_remembered_as_broken(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     store.load()
-    store.save({"a": ISOLATED}, [])
-    store.save({"a": NEW}, [])
-    assert store.load() == {}
+    store.save(Remembered({"a": ISOLATED}, frozenset()), [])
+    store.save(Remembered({"a": NEW}, frozenset()), [])
+    assert store.load().breakers == {}
     store.close()
 
 
@@ -49,11 +48,11 @@ def test_a_store_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
 def test_a_failed_save_writes_nothing(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     store.load()
-    store.save({"a": FAULTED}, [])
+    store.save(Remembered({"a": FAULTED}, frozenset()), [])
     broken = Event(None, "a", "breaker", "an event without a time")  # type: ignore[arg-type]
     with pytest.raises(StoreError, match="cannot be written"):
-        store.save({}, [broken])
-    assert store.load() == {"a": FAULTED}
+        store.save(Remembered({}, frozenset()), [broken])
+    assert store.load().breakers == {"a": FAULTED}
     store.close()
 
 
