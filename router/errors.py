@@ -19,6 +19,10 @@ class FleetFileError(BimetalError):
     """The fleet file cannot be used; the message holds file and line."""
 
 
+class SecretFileError(BimetalError):
+    """A file with a certificate, a key or a secret cannot be used; the message never holds its content."""
+
+
 class RouterUnreachableError(BimetalError):
     """The admin API of the router did not answer."""
 

@@ -3,7 +3,7 @@
 Read once at start, validated once, frozen from then on.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from pydantic_core import ErrorDetails
 
 from router.errors import FleetFileError
+from router.security.settings import Gap, Security
 
 Port = int
 Vendor = Literal["nvidia", "amd", "cpu"]
@@ -144,6 +145,8 @@ class Backend(_Section):
     compute: Literal["gpu", "cpu"] = "gpu"
     """What really computes there; `cpu` on a machine without the pool's accelerator."""
     devices: tuple[Device, ...] = ()
+    tls: bool = False
+    """Whether its gRPC port asks for mutual TLS, with a certificate made out to `name`. Triton's HTTP has no TLS."""
 
     @property
     def grpc_address(self) -> str:
@@ -177,6 +180,7 @@ class Fleet(_Section):
     breaker: BreakerSettings = BreakerSettings()
     policy: PolicySettings = PolicySettings()
     probes: ProbeSettings = ProbeSettings()
+    security: Security = Security()
     models: dict[str, ModelSettings] = Field(default_factory=dict)
     pools: dict[str, Pool] = Field(min_length=1)
     backends: tuple[Backend, ...] = Field(min_length=1)
@@ -205,6 +209,11 @@ class Fleet(_Section):
                     raise ValueError(f"backends {other!r} and {backend.name!r} share {address}")
         return self
 
+    def unsafe(self) -> Iterator[Gap]:
+        """What is missing before these addresses may be bound."""
+        tls_backends = [i for i, backend in enumerate(self.backends) if backend.tls]
+        return self.security.gaps(self.gateway.host, self.router.host, tls_backends)
+
     def backend(self, name: str) -> Backend:
         """The backend of that name. Raises KeyError."""
         return self._by_name[name]
@@ -222,7 +231,8 @@ def load_fleet(path: Path) -> Fleet:
     """Read and validate a fleet file.
 
     Raises:
-        FleetFileError: it cannot be read, is not YAML, or does not fit; names file, line and key.
+        FleetFileError: it cannot be read, is not YAML, does not fit, or would open an unprotected port to the network;
+            names file, line and key.
     """
     next_step = "Correct it, or render it again with `make up`."
     try:
@@ -240,15 +250,31 @@ def load_fleet(path: Path) -> Fleet:
     if not isinstance(data, Mapping):
         raise FleetFileError(f"{path}:1: expected a mapping with version, pools and backends.", next_step)
     try:
-        return Fleet.model_validate(data)
+        fleet = Fleet.model_validate(data)
     except ValidationError as error:
         lines = [_describe(path, node, e) for e in error.errors()]
         raise FleetFileError("\n".join(lines), next_step) from error
+    unsafe = [f"{path}:{_line_of(node, gap.key)}: {_dotted(gap.key)}: {gap.text}." for gap in fleet.unsafe()]
+    if unsafe:
+        raise FleetFileError("\n".join(unsafe), next_step)
+    return fleet
+
+
+def point_at(path: Path, key: tuple[str | int, ...]) -> str:
+    """`path:line: key` of a fleet file that has been loaded."""
+    node = yaml.compose(path.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
+    return f"{path}:{_line_of(node, key)}: {_dotted(key)}"
+
+
+def _dotted(key: tuple[str | int, ...]) -> str:
+    return ".".join(str(part) for part in key)
 
 
 def _describe(path: Path, node: yaml.Node | None, error: ErrorDetails) -> str:
-    where = ".".join(str(part) for part in error["loc"]) or "the file as a whole"
-    shown = "" if error["type"] in {"missing", "value_error"} else f", not {error['input']!r}"
+    where = _dotted(error["loc"]) or "the file as a whole"
+    # What stands in the security section may be a secret that belongs into a file of its own.
+    hidden = error["type"] in {"missing", "value_error"} or error["loc"][:1] == ("security",)
+    shown = "" if hidden else f", not {error['input']!r}"
     return f"{path}:{_line_of(node, error['loc'])}: {where}: {error['msg']}{shown}."
 
 

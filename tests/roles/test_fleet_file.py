@@ -56,3 +56,8 @@ def test_the_gateway_binds_its_hosts_address_and_the_router_loopback(fleet: Flee
 def test_extra_sections_and_gateway_options_reach_the_router(fleet: Fleet) -> None:
     assert fleet.breaker.isolate_after == 5
     assert fleet.gateway.workers == 4
+
+
+def test_the_security_section_reaches_the_router_as_it_stands_in_the_inventory(fleet: Fleet) -> None:
+    assert fleet.security.gateway.api_keys == Path("/etc/bimetal/api-keys")
+    assert fleet.security.admin_token == Path("/etc/bimetal/admin-token")
