@@ -10,7 +10,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf
 
-from router.operators.cost import BANDWIDTH, CONVERSION, CPU_BANDWIDTH, CPU_FLOPS, LAUNCH, PEAK_FLOPS, Cost
+from router.operators.cost import CONVERSION, CPU_BANDWIDTH, CPU_FLOPS, LAUNCH, Cost
+
+LINK_GBPS = 100.0
+# Measured through the gateway to a Python model on two cores, everything on one host: 0.85 ms (median of
+# 300 calls) with one number, 243 ms with 32 MB each way.
+HOP_SECONDS = 1e-3
+COPY_SECONDS_PER_BYTE = 3.5e-9
 
 
 @dataclass(frozen=True)
@@ -22,7 +28,6 @@ class Device:
     bandwidth: float
 
 
-_A100 = Device("NVIDIA A100 SXM 80GB", PEAK_FLOPS, BANDWIDTH)
 _H100 = Device("NVIDIA H100 SXM5 80GB", 989e12, 3.36e12)
 _MI300X = Device("AMD Instinct MI300X", 1307.4e12, 5.3e12)
 _CPU = Device("one server socket", CPU_FLOPS, CPU_BANDWIDTH)
@@ -72,8 +77,3 @@ class Link:
     @property
     def seconds_per_byte(self) -> float:
         return 8 / (self.gbps * 1e9) + self.copy_seconds_per_byte
-
-
-LINK_GBPS = 100.0
-HOP_SECONDS = 1.5e-3
-COPY_SECONDS_PER_BYTE = 1e-9
