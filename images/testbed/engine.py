@@ -1,11 +1,13 @@
 """A Docker engine for the test images: the one that is reachable, or a private one for as long as it is needed.
 
 Standard library only. The private engine keeps its images in its data directory, so a second start finds
-them; it has its own socket and pid file and shares nothing with an engine of the system.
+them. It has its own socket, pid file and bridge and shares nothing with another engine: two engines on one
+`docker0` change its address under each other's containers.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import subprocess
@@ -20,6 +22,10 @@ START_TIMEOUT_SECONDS = 60
 STOP_TIMEOUT_SECONDS = 30
 # Two systemd images with layers for a few containers are 2 GB; the CUDA toolkit's scenario unpacks 6 GB.
 FREE_SPACE_NEEDED_GB = 10
+
+
+# Commands that a private engine needs beside the client.
+ENGINE_COMMANDS = ("dockerd", "iptables", "ip")
 
 
 class TestbedError(Exception):
@@ -64,7 +70,7 @@ def existing(environment: Mapping[str, str]) -> Engine | None:
 def problem(user_id: int, missing: list[str], free_gb: float, data_dir: Path) -> str | None:
     """Why no private engine can be started, in one line with the next step; None when it can."""
     if missing:
-        return f"{', '.join(missing)} not found. Next: apt-get install docker.io iptables mmdebstrap"
+        return f"{', '.join(missing)} not found. Next: apt-get install docker.io iptables iproute2 mmdebstrap"
     if user_id != 0:
         return (
             f"A Docker engine can only be started by root, and this is user {user_id}."
@@ -80,7 +86,7 @@ def problem(user_id: int, missing: list[str], free_gb: float, data_dir: Path) ->
 
 def missing_commands(commands: tuple[str, ...]) -> list[str]:
     """Those of `commands` that are on no path; sbin counts, as a user's PATH often lacks it."""
-    path = f"{os.environ.get('PATH', os.defpath)}:/usr/local/sbin:/usr/sbin:/sbin"
+    path = sbin_environment()["PATH"]
     return [command for command in commands if shutil.which(command, path=path) is None]
 
 
@@ -96,18 +102,58 @@ def log_tail(log: Path, lines: int = 3) -> str:
     return " | ".join(log.read_text(errors="replace").splitlines()[-lines:])
 
 
+def sbin_environment() -> dict[str, str]:
+    """The process's environment with the administrator's commands on PATH, which a user's may lack."""
+    return os.environ | {"PATH": f"{os.environ.get('PATH', os.defpath)}:/usr/local/sbin:/usr/sbin:/sbin"}
+
+
+def ip(*words: str) -> str:
+    """Run iproute2's `ip`; its output."""
+    ended = subprocess.run(["ip", *words], env=sbin_environment(), capture_output=True, text=True, check=False)
+    if ended.returncode:
+        raise TestbedError(f"ip {' '.join(words)}: {ended.stderr.strip()}. Next: check that root may change networks")
+    return ended.stdout
+
+
+def bridge_name(data_dir: Path) -> str:
+    """The bridge of the engine with this data directory; the kernel allows 15 characters."""
+    return f"bimetal-{hashlib.sha256(str(data_dir).encode()).hexdigest()[:6]}"
+
+
+def free_subnet(addresses: str, first: int) -> str:
+    """The address of a bridge in a /24 that no interface has; `addresses` is what `ip -o -4 address` prints."""
+    for number in range(256):
+        network = f"10.213.{(first + number) % 256}."
+        if f" {network}" not in addresses:
+            return f"{network}1/24"
+    raise TestbedError("All of 10.213.0.0/16 is taken by interfaces. Next: ip link delete those of ended engines")
+
+
+@contextmanager
+def bridge(name: str) -> Iterator[None]:
+    """A bridge of our own for the block; one that an ended run left is taken over."""
+    if f" {name}:" in ip("-o", "link"):
+        ip("link", "delete", name)
+    ip("link", "add", name, "type", "bridge")
+    try:
+        ip("address", "add", free_subnet(ip("-o", "-4", "address"), int(name[-2:], 16)), "dev", name)
+        ip("link", "set", name, "up")
+        yield
+    finally:
+        ip("link", "delete", name)
+
+
 def start(data_dir: Path, run_dir: Path) -> tuple[Engine, subprocess.Popen[bytes]]:
     """Start a private engine and wait until it answers; `run_dir` is short, as a socket's path has 107 bytes."""
     data_dir.mkdir(parents=True, exist_ok=True)
     log = data_dir / "dockerd.log"
     host = f"unix://{run_dir}/docker.sock"
     command = ["dockerd", "--data-root", str(data_dir / "engine"), "--exec-root", str(run_dir / "exec")]
-    command += ["--pidfile", str(run_dir / "dockerd.pid"), "--host", host]
-    environment = os.environ | {"PATH": f"{os.environ.get('PATH', os.defpath)}:/usr/local/sbin:/usr/sbin:/sbin"}
+    command += ["--pidfile", str(run_dir / "dockerd.pid"), "--host", host, "--bridge", bridge_name(data_dir)]
     with log.open("wb") as output:
         # A session of its own: Ctrl-C in the terminal must not end the engine before the containers.
         process = subprocess.Popen(
-            command, stdout=output, stderr=subprocess.STDOUT, env=environment, start_new_session=True
+            command, stdout=output, stderr=subprocess.STDOUT, env=sbin_environment(), start_new_session=True
         )
     deadline = time.monotonic() + START_TIMEOUT_SECONDS
     while not answers(host):
@@ -138,14 +184,11 @@ def engine(data_dir: Path, environment: Mapping[str, str] = os.environ) -> Itera
     if found := existing(environment):
         yield found
         return
-    if reason := problem(os.geteuid(), missing_commands(("dockerd", "iptables")), free_gb(data_dir), data_dir):
+    if reason := problem(os.geteuid(), missing_commands(ENGINE_COMMANDS), free_gb(data_dir), data_dir):
         raise TestbedError(reason)
-    run_dir = Path(tempfile.mkdtemp(prefix="bimetal-docker-"))
-    process = None
-    try:
-        private, process = start(data_dir, run_dir)
-        yield private
-    finally:
-        if process is not None:
+    with tempfile.TemporaryDirectory(prefix="bimetal-docker-") as run_dir, bridge(bridge_name(data_dir)):
+        private, process = start(data_dir, Path(run_dir))
+        try:
+            yield private
+        finally:
             stop(process)
-        shutil.rmtree(run_dir, ignore_errors=True)

@@ -103,8 +103,11 @@ def build(suite: Suite, engine: Engine, log_dir: Path) -> None:
     if root.returncode or imported.returncode:
         # A root that broke off may have been imported: it must not pass for the image.
         subprocess.run(["docker", "image", "rm", suite.tag], env=engine.environment, capture_output=True, check=False)
-        step = "mmdebstrap" if root.returncode else "docker import"
-        raise TestbedError(f"{suite.tag}: {step} failed. Next: read {log}")
+        # Whichever fails first breaks the other's pipe, so both are named.
+        raise TestbedError(
+            f"{suite.tag}: mmdebstrap ended with {root.returncode}, docker import with {imported.returncode}."
+            f" Next: read {log}"
+        )
 
 
 def ensure(suite: Suite, engine: Engine, log_dir: Path, *, rebuild: bool = False) -> bool:

@@ -25,9 +25,20 @@ while :; do sleep 0.1; done
 """
 
 
+# Knows one interface, and the bridge that an ended run left.
+IP = """
+echo "$*" >> "$FAKES/ip"
+case "$*" in
+  "-o -4 address") echo "4: eth0    inet 10.213.7.2/24 brd 10.213.7.255 scope global eth0" ;;
+  "-o link") test ! -e "$FAKES/links" || cat "$FAKES/links" ;;
+esac
+"""
+
+
 @pytest.fixture
-def roomy(monkeypatch: pytest.MonkeyPatch) -> None:
+def roomy(fake: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
     """A host on which an engine may be started."""
+    fake("ip", IP)
     monkeypatch.setattr(engine, "problem", lambda *_: None)
 
 
@@ -65,6 +76,33 @@ def test_a_private_engine_is_started_and_nothing_of_it_is_left(fake: Fake, tmp_p
 
 
 @pytest.mark.usefixtures("roomy")
+def test_a_private_engine_has_a_bridge_of_its_own_for_as_long_as_it_runs(fake: Fake, tmp_path: Path) -> None:
+    fake("docker", DOCKER)
+    fake("dockerd", DOCKERD)
+    name = engine.bridge_name(tmp_path / "data")
+    (tmp_path / "links").write_text(f"9: {name}: <BROADCAST> mtu 1500\n")
+    with engine.engine(tmp_path / "data", {}):
+        assert f"--bridge {name}" in (tmp_path / "arguments").read_text()
+    address = engine.free_subnet("", int(name[-2:], 16))
+    assert [line for line in (tmp_path / "ip").read_text().splitlines() if not line.startswith("-o")] == [
+        f"link delete {name}",
+        f"link add {name} type bridge",
+        f"address add {address} dev {name}",
+        f"link set {name} up",
+        f"link delete {name}",
+    ]
+    assert len(name) <= 15
+
+
+def test_a_bridge_gets_a_subnet_that_no_interface_has() -> None:
+    assert engine.free_subnet("4: eth0    inet 10.213.7.2/24 brd 10.213.7.255", 7) == "10.213.8.1/24"
+    assert engine.free_subnet("4: eth0    inet 10.213.255.2/24", 255) == "10.213.0.1/24"
+    everything = "".join(f"inet 10.213.{number}.1/24\n" for number in range(256))
+    with pytest.raises(TestbedError, match="Next: ip link delete"):
+        engine.free_subnet(everything, 0)
+
+
+@pytest.mark.usefixtures("roomy")
 def test_a_private_engine_is_stopped_when_the_work_fails(fake: Fake, tmp_path: Path) -> None:
     fake("docker", DOCKER)
     fake("dockerd", DOCKERD)
@@ -89,6 +127,7 @@ def test_an_interrupted_run_stops_the_engine_that_it_started(fake: Fake, tmp_pat
     fake("docker", f'case "$*" in *image*) touch "$FAKES/asked"; exec sleep 60 ;; esac; {DOCKER}')
     fake("dockerd", DOCKERD)
     fake("iptables", "")
+    fake("ip", IP)
     code = (
         "import sys, images.testbed.__main__ as m, images.testbed.engine as e;"
         "e.problem = lambda *_: None; sys.exit(m.main())"
@@ -109,7 +148,7 @@ def test_an_interrupted_run_stops_the_engine_that_it_started(fake: Fake, tmp_pat
 @pytest.mark.parametrize(
     ("user_id", "missing", "free_gb", "expected"),
     [
-        (0, ["dockerd"], 100.0, "dockerd not found. Next: apt-get install docker.io iptables mmdebstrap"),
+        (0, ["dockerd"], 100.0, "dockerd not found. Next: apt-get install docker.io iptables iproute2 mmdebstrap"),
         (1000, [], 100.0, "only be started by root, and this is user 1000. Next: sudo make molecule"),
         (0, [], 2.0, "2.0 GB are free for /data, expected 10 GB. Next: free some"),
     ],
