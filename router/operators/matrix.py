@@ -48,11 +48,20 @@ class Evidence(StrEnum):
 
 
 @dataclass(frozen=True)
+class TypeFact:
+    """What was verified of one element type; `text` is empty where it runs as documented."""
+
+    score: int
+    text: str
+
+
+@dataclass(frozen=True)
 class Cell:
     """What one target does with one operator, for the operator versions first..last (None: open).
 
     `types` maps a type constraint of the operator ("" for its only or main one) to the element
-    types that the target has; an empty mapping says that the source names none.
+    types that the target has; an empty mapping says that the source names none. `verified` holds
+    what was run, by the operator's main type: it beats score, types and limits.
     """
 
     domain: str
@@ -65,6 +74,7 @@ class Cell:
     sources: tuple[str, ...]
     limits: str = ""
     types: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    verified: Mapping[str, TypeFact] = field(default_factory=dict)
 
     def covers(self, version: int) -> bool:
         return self.first_version <= version and (self.last_version is None or version <= self.last_version)

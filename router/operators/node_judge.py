@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from router.operators.graph import Node
 from router.operators.limits import broken_limit, unsupported_type
+from router.operators.main_type import main_type
 from router.operators.matrix import Cell, Judgement, Matrix
 from router.operators.targets import Target
 
@@ -32,10 +33,17 @@ class NodeJudge:
         if judgement is None:
             return Finding(0, "no source knows this operator", "none")
         cell = judgement.decided_by
-        score, detail = self._within_limits(node, judgement.score, judgement.fact or cell)
+        score, detail = self._verified(node, cell) or self._within_limits(node, judgement.score, judgement.fact or cell)
         if said := _said_by_practitioners(judgement):
             detail = f"{detail}; {said}" if detail else said
         return Finding(score, detail, "; ".join(self._matrix.sources[source] for source in cell.sources))
+
+    def _verified(self, node: Node, cell: Cell) -> tuple[int, str] | None:
+        """What was verified of the node's type; None where it was not run."""
+        inputs, outputs = ([tensor.type if tensor else None for tensor in side] for side in (node.inputs, node.outputs))
+        kind = main_type(node.domain, node.operator, node.version, inputs, outputs)
+        fact = cell.verified.get(kind or "")
+        return None if fact is None else (fact.score, fact.text)
 
     def _within_limits(self, node: Node, score: int, cell: Cell) -> tuple[int, str]:
         """The cell's score once this node's attributes, types and constants are looked at."""

@@ -31,6 +31,9 @@ _TYPES = {
     "FLOAT4E2M1": ("fp4e2m1", 4),
     "UINT4": ("uint4", 4),
     "INT4": ("int4", 4),
+    "FLOAT8E8M0": ("fp8e8m0", 8),
+    "UINT2": ("uint2", 2),
+    "INT2": ("int2", 2),
 }
 _NAMES = {onnx.TensorProto.DataType.Value(name): short for name, (short, _) in _TYPES.items()}
 _BITS = dict(_TYPES.values())

@@ -1,0 +1,58 @@
+"""`bimetal ops`: what this host's execution provider really does with operators."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from router.verify.cases import onnx_cases
+from router.verify.report import progress, summary
+from router.verify.results import default_file, write_results
+from router.verify.verification import Options, chosen, provider_of
+from router.verify.verification import verify as run_verification
+
+ops_app = typer.Typer(help="Verify operators on this host.", no_args_is_help=True)
+
+_DEFAULTS = Options()
+
+
+@ops_app.callback()
+def _ops() -> None:
+    """Keeps `verify` a sub-command while it is the only one."""
+
+
+@ops_app.command()
+def verify(  # noqa: PLR0917 - each is an option of the command
+    target: Annotated[str, typer.Option(help="cuda, tensorrt, rocm, migraphx or cpu")],
+    only: Annotated[list[str] | None, typer.Option(help="an operator, such as Softmax; may be repeated")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="print the document instead of tables")] = False,
+    out: Annotated[Path | None, typer.Option(help="the results file; default: a new one in STATE_DIR/verified")] = None,
+    state_dir: Annotated[Path, typer.Option(envvar="BIMETAL_STATE_DIR")] = Path(".bimetal"),
+    deadline: Annotated[float, typer.Option(min=0.1, help="seconds after which a test is killed")] = (
+        _DEFAULTS.deadline_seconds
+    ),
+    memory: Annotated[float, typer.Option(min=1, help="GiB that a worker process may have")] = (
+        _DEFAULTS.memory_bytes / (1 << 30)
+    ),
+    repeats: Annotated[int, typer.Option(min=1, help="timed runs of each smallest and largest test")] = (
+        _DEFAULTS.repeats
+    ),
+    derived: Annotated[
+        bool, typer.Option(help="also half-precision and older variants, made from ONNX's tests")
+    ] = _DEFAULTS.derived,
+) -> None:
+    """Run ONNX's own node tests on the execution provider of TARGET and write down what came of them."""
+    which, provider = provider_of(target)
+    cases = chosen(onnx_cases(), only or ())
+    options = Options(deadline, int(memory * (1 << 30)), repeats, derived)
+    console = Console(stderr=True)
+    with progress(len({(case.domain, case.node.op_type) for case in cases}), console) as done:
+        results = run_verification(which, provider, cases, options, done)
+    file = out or default_file(state_dir / "verified", results.host.name, which, results.started)
+    write_results(results, file)
+    if as_json:
+        typer.echo(results.model_dump_json(indent=1))
+    else:
+        Console().print(*summary(results), sep="\n")
+    console.print(f"Written to {file}.", highlight=False, soft_wrap=True)
