@@ -11,8 +11,8 @@ from envoy.config.endpoint.v3.endpoint_pb2 import ClusterLoadAssignment
 
 from router.fleet import Fleet, PolicySettings
 from router.policy.table import ModelRoute
-from router.xds.message import parse, typed
-from router.xds.names import cluster_name
+from router.xds.message import extension, parse, typed
+from router.xds.names import SEQUENCE_HEADER, cluster_name
 
 PROTOCOLS = ("grpc", "http")
 _WEIGHT_OF_ALL = 1000
@@ -58,10 +58,23 @@ def _template(protocol: str, policy: PolicySettings, stateful: bool) -> Cluster:
                 explicit_http_config=http,
                 # Below any server's own idle limit, so that a kept connection is not closed as it is used.
                 common_http_protocol_options={"idle_timeout": "30s"},
+                **({"http_filters": _without_sequence_header()} if stateful else {}),
             )
         },
     }
     return parse(fields, Cluster())
+
+
+def _without_sequence_header() -> list[dict[str, AnyValue]]:
+    """Drops the header once a backend is chosen: a route would drop it before, and there would be nothing to hash."""
+    return [
+        extension(
+            "envoy.filters.http.header_mutation",
+            "extensions.filters.http.header_mutation.v3.HeaderMutation",
+            mutations={"request_mutations": [{"remove": SEQUENCE_HEADER}]},
+        ),
+        extension("envoy.filters.http.upstream_codec", "extensions.filters.http.upstream_codec.v3.UpstreamCodec"),
+    ]
 
 
 def weight_of(share: float) -> int:

@@ -15,8 +15,10 @@ M = TypeVar("M")
 for _module in (
     "access_loggers.grpc.v3.als_pb2",
     "filters.http.ext_proc.v3.ext_proc_pb2",
+    "filters.http.header_mutation.v3.header_mutation_pb2",
     "filters.http.lua.v3.lua_pb2",
     "filters.http.router.v3.router_pb2",
+    "filters.http.upstream_codec.v3.upstream_codec_pb2",
     "filters.network.http_connection_manager.v3.http_connection_manager_pb2",
     "http.early_header_mutation.header_mutation.v3.header_mutation_pb2",
     "retry.host.previous_hosts.v3.previous_hosts_pb2",

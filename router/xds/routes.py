@@ -49,7 +49,7 @@ def routes(table: RoutingTable, gateway: Gateway) -> list[RouteConfiguration]:
 def _configuration(
     protocol: str, table: RoutingTable, gateway: Gateway, otherwise: Matcher.OnMatch
 ) -> RouteConfiguration:
-    host = VirtualHost(name=protocol, domains=["*"], request_headers_to_remove=[ROUTE_HEADER, SEQUENCE_HEADER])
+    host = VirtualHost(name=protocol, domains=["*"], request_headers_to_remove=[ROUTE_HEADER])
     host.request_body_buffer_limit.value = gateway.max_request_bytes
     tree = host.matcher.matcher_tree
     tree.input.name = "route"
