@@ -141,7 +141,6 @@ def amd_revisions(data: bytes, signature: int) -> Iterator[int]:
     while position + 8 <= len(data):
         kind, size = struct.unpack_from("<II", data, position)
         if kind == _AMD_MAGIC:
-            ids = set()
             position += 4
             continue
         section = data[position + 8 : position + 8 + size]

@@ -42,6 +42,12 @@ def test_every_quoting_is_read_as_a_shell_reads_it(grub: ModuleType, style: str)
     assert grub.command_line([style]) == shell_says(style) == 'console=tty0 pcie_aspm=force x="a b" '
 
 
+@pytest.mark.parametrize("value", [r'"a\b \$c \\ \`d\`"', r"'a\b $c'", r"a\b\$c", r'"a\"b"'])
+def test_every_escape_is_read_as_a_shell_reads_it(grub: ModuleType, value: str) -> None:
+    text = f"GRUB_CMDLINE_LINUX={value}"
+    assert grub.command_line([text]) == shell_says(text)
+
+
 @pytest.mark.parametrize("style", STYLES)
 def test_what_contradicts_is_cut_out_of_every_quoting(grub: ModuleType, style: str) -> None:
     edited = grub.without_obsolete(style, WANTED)
@@ -93,6 +99,7 @@ def test_a_drop_in_with_characters_of_the_shell_says_them_literally(grub: Module
     [
         'GRUB_CMDLINE_LINUX="$(cat /etc/pcie_aspm=force) quiet"',
         'GRUB_CMDLINE_LINUX="`echo pcie_aspm=force`"',
+        'GRUB_CMDLINE_LINUX="pcie_aspm=$(cat /etc/mode) quiet"',
         'GRUB_CMDLINE_LINUX="${UNSET:-pcie_aspm=force}"',
         "# GRUB_CMDLINE_LINUX=pcie_aspm=force",
         "GRUB_DISTRIBUTOR=`echo GRUB_CMDLINE_LINUX=pcie_aspm=force`",

@@ -82,6 +82,7 @@ def test_all_other_words_keep_their_order(cmdline: ModuleType, line: str, wanted
         # Items of a list that are about something else stay.
         ("pci=nommconf,realloc=on,noaer", "pci=nommconf,noaer pcie_aspm=off iommu=pt pci=realloc=off"),
         ("pci=realloc,nommconf iommu=soft,nopt", "pci=nommconf iommu=soft pcie_aspm=off iommu=pt pci=realloc=off"),
+        ('pci="realloc=on,nommconf"', 'pci="nommconf" pcie_aspm=off iommu=pt pci=realloc=off'),
         # amd_iommu is another parameter: a substitution in text would have hit it.
         ("amd_iommu=nopt", "amd_iommu=nopt pcie_aspm=off iommu=pt pci=realloc=off"),
         ('a="b pcie_aspm=force c"', 'a="b pcie_aspm=force c" pcie_aspm=off iommu=pt pci=realloc=off'),

@@ -105,6 +105,14 @@ def test_what_runs_already_is_not_pending(module: ModuleType, host: Host) -> Non
     assert module.inspect(root).pending is False
 
 
+def test_a_firmware_that_brought_newer_microcode_than_the_package_leaves_nothing_pending(
+    module: ModuleType, host: Host
+) -> None:
+    root = host(EPYC, "0xa0011de")
+    install(root, "amd-ucode/microcode_amd_fam19h.bin", amd_container((EPYC_SIGNATURE, EPYC_ID, 0x0A0011D5)))
+    assert module.inspect(root).pending is False
+
+
 def test_one_cpu_with_older_microcode_keeps_the_host_pending(module: ModuleType, host: Host) -> None:
     root = host(EPYC, "0xa0011d5", "0xa001173")
     install(root, "amd-ucode/microcode_amd_fam19h.bin", amd_container((EPYC_SIGNATURE, EPYC_ID, 0x0A0011D5)))
