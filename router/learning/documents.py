@@ -1,0 +1,69 @@
+"""What the store keeps of the learning, as JSON documents. Frozen values; unknown fields are refused."""
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from router.learning.evidence import Key
+
+STATISTICS = "statistics"
+"""Kind of the record that holds a `Statistics`: written by the router, only the newest is kept."""
+LESSONS = "lessons"
+"""Kind of the record that holds a `Lessons`: written by `bimetal learn`, every version is kept."""
+
+
+class _Document(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ArmRecord(_Document):
+    """The sketches of one arm at one time (Unix seconds): weight by bucket."""
+
+    model: str
+    backend: str
+    size_class: str
+    at: float
+    recent: dict[int, float]
+    week: dict[int, float]
+
+
+class BeliefRecord(_Document):
+    """Evidence as it was last applied, so that a restart moves no share."""
+
+    model: str
+    backend: str
+    size_class: str
+    seconds: float = Field(gt=0)
+    requests: float = Field(gt=0)
+    remembered: float = 0.0
+    version: int = 0
+
+
+class Statistics(_Document):
+    """Everything that the router has measured and believes."""
+
+    arms: tuple[ArmRecord, ...] = ()
+    beliefs: tuple[BeliefRecord, ...] = ()
+
+
+class PoolTime(_Document):
+    """How long a model takes in a pool, as a `bimetal learn` found it.
+
+    `computed_on` is `cpu` if any of the measured backends computes on the CPU, whatever its pool is named after.
+    """
+
+    model: str
+    pool: str
+    size_class: str
+    seconds: float = Field(gt=0)
+    requests: float = Field(gt=0)
+    computed_on: str
+
+    @property
+    def arm(self) -> Key:
+        """The pool's place in the order of all: (model, pool, size class)."""
+        return Key(self.model, self.pool, self.size_class)
+
+
+class Lessons(_Document):
+    """One version of what was learned of every (model, pool, size class)."""
+
+    times: tuple[PoolTime, ...] = ()
