@@ -8,7 +8,7 @@ from rich.console import Console
 
 from router.verify.cases import onnx_cases
 from router.verify.report import progress, summary
-from router.verify.results import default_file, write_results
+from router.verify.results import default_file, document_of, write_results
 from router.verify.verification import Options, chosen, provider_of
 from router.verify.verification import verify as run_verification
 
@@ -26,7 +26,7 @@ def _ops() -> None:
 def verify(  # noqa: PLR0917 - each is an option of the command
     target: Annotated[str, typer.Option(help="cuda, tensorrt, rocm, migraphx or cpu")],
     only: Annotated[list[str] | None, typer.Option(help="an operator, such as Softmax; may be repeated")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="print the document instead of tables")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="print the document; a file only with --out")] = False,
     out: Annotated[Path | None, typer.Option(help="the results file; default: a new one in STATE_DIR/verified")] = None,
     state_dir: Annotated[Path, typer.Option(envvar="BIMETAL_STATE_DIR")] = Path(".bimetal"),
     deadline: Annotated[float, typer.Option(min=0.1, help="seconds after which a test is killed")] = (
@@ -49,10 +49,11 @@ def verify(  # noqa: PLR0917 - each is an option of the command
     console = Console(stderr=True)
     with progress(len({(case.domain, case.node.op_type) for case in cases}), console) as done:
         results = run_verification(which, provider, cases, options, done)
-    file = out or default_file(state_dir / "verified", results.host.name, which, results.started)
-    write_results(results, file)
     if as_json:
-        typer.echo(results.model_dump_json(indent=1))
+        typer.echo(document_of(results), nl=False)
     else:
         Console().print(*summary(results), sep="\n")
-    console.print(f"Written to {file}.", highlight=False, soft_wrap=True)
+        out = out or default_file(state_dir / "verified", results.host.name, which, results.started)
+    if out is not None:
+        write_results(results, out)
+        console.print(f"Written to {out}.", highlight=False, soft_wrap=True)

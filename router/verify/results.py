@@ -10,7 +10,6 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationErro
 from router.errors import BimetalError
 from router.files import write_whole
 from router.operators.targets import Target
-from router.verify.cases import Variant
 
 _AGAIN = "Run `bimetal ops verify` on that host again, or remove the file."
 
@@ -103,10 +102,6 @@ class Record(_Model):
     largest: Timing | None = None
 
     @property
-    def variant(self) -> Variant:
-        return Variant(self.domain, self.operator, self.version, self.type)
-
-    @property
     def failed(self) -> int:
         return len(self.failures)
 
@@ -143,13 +138,18 @@ def default_file(folder: Path, host: str, target: Target, started: datetime) -> 
     return folder / f"{host}-{target}-{started:%Y%m%dT%H%M%SZ}.json"
 
 
+def document_of(results: Results) -> str:
+    """The document as text."""
+    return results.model_dump_json(indent=1) + "\n"
+
+
 def write_results(results: Results, file: Path) -> None:
     """Writes the document, whole or not at all.
 
     Raises:
         BimetalError: the folder cannot be written to.
     """
-    write_whole(file, results.model_dump_json(indent=1, exclude_none=True) + "\n")
+    write_whole(file, document_of(results))
 
 
 def read_results(file: Path) -> Results:

@@ -27,9 +27,15 @@ def test_the_summary_counts_and_names_what_failed(tmp_path: Path) -> None:
     assert "CPUExecutionProvider copies nothing to a device: there are no transfer times." in text
 
 
+def test_json_is_the_document_and_a_file_only_where_one_is_asked_for(tmp_path: Path) -> None:
+    assert json.loads(run("--only", "Relu", "--json", "--state-dir", str(tmp_path)).stdout)["format"] == 1
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_json_is_the_document_that_is_written(tmp_path: Path) -> None:
     result = run("--only", "Relu", "--json", "--out", str(tmp_path / "r.json"))
     document = read_results(tmp_path / "r.json")
+    assert result.stdout == (tmp_path / "r.json").read_text()
     assert json.loads(result.stdout) == document.model_dump(mode="json")
     assert "Written to" in result.stderr
 
