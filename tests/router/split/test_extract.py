@@ -204,3 +204,27 @@ def test_an_output_that_no_node_makes_is_refused_by_name(tmp_path: Path) -> None
     file = build(tmp_path, [make_node("Relu", ["x"], ["y"])], ["y", "x"])
     with pytest.raises(SplitError, match="no node makes the output 'x'"):
         read_cut_model(file)
+
+
+def test_a_constant_that_the_model_gives_stays_a_node(tmp_path: Path) -> None:
+    nodes = [
+        make_node("Constant", [], ["c"], value=onnx.numpy_helper.from_array(X)),
+        make_node("Relu", ["x"], ["h"]),
+        make_node("Tanh", ["h"], ["y"]),
+    ]
+    file = build(tmp_path, nodes, ["c", "y"])
+    assert_same(file, segments_of(read_cut_model(file), 2, tmp_path))
+
+
+def test_shapes_and_quantization_notes_of_a_segments_tensors_come_along(tmp_path: Path) -> None:
+    nodes = [make_node("Relu", [before], [after]) for before, after in ("xa", "ab", "bc", "cy")]
+    model = onnx.load(build(tmp_path, nodes, ["y"]))
+    model.graph.value_info.append(make_tensor_value_info("a", onnx.TensorProto.FLOAT, ["batch", SIZE]))
+    model.graph.quantization_annotation.add(tensor_name="a")
+    onnx.save_model(model, tmp_path / "model.onnx")
+    first, second = (
+        onnx.load(part).graph for part in segments_of(read_cut_model(tmp_path / "model.onnx"), 2, tmp_path)
+    )
+    kept = [graph for graph in (first, second) if "a" in {value.name for value in graph.value_info}]
+    assert [note.tensor_name for graph in kept for note in graph.quantization_annotation] == ["a"]
+    assert len(first.quantization_annotation) + len(second.quantization_annotation) == 1

@@ -141,6 +141,37 @@ def test_what_cannot_be_done_is_said(
         plan_split(read_cut_model(mixed(LITTLE)), targets, LINK, default_matrix(), force=force)
 
 
+@pytest.fixture
+def dangerous(tmp_path: Path) -> Path:
+    """Relu, a Gather over two dynamic dimensions, which MIGraphX was seen not to compile, and Tanh."""
+    nodes = [make_node("Relu", ["x"], ["h"]), make_node("Gather", ["h", "i"], ["g"]), make_node("Tanh", ["g"], ["y"])]
+    values = [make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["batch", "tokens"]) for name in "xy"]
+    weights = [onnx.numpy_helper.from_array(np.array([0]), "i")]
+    model = onnx.helper.make_model(make_graph(nodes, "graph", values[:1], values[1:], weights), ir_version=10)
+    onnx.save_model(model, tmp_path / "dangerous.onnx")
+    return tmp_path / "dangerous.onnx"
+
+
+def test_an_operator_that_people_saw_fail_on_a_target_is_not_put_there(dangerous: Path, tmp_path: Path) -> None:
+    found = json.loads(run(str(dangerous), "--out", str(tmp_path / "out"), "--force", "2", "--json"))
+    assert {whole["provider"]: whole["seconds"] is None for whole in found["whole"]} == {
+        "CUDAExecutionProvider": False,
+        "MIGraphXExecutionProvider": True,
+    }
+    (gathers,) = [segment for segment in found["segments"] if "Gather" in segment["operators"]]
+    assert gathers["provider"] == "CUDAExecutionProvider"
+    assert not (tmp_path / "out" / "rocm" / "dangerous").exists()
+
+
+def test_nothing_is_left_of_a_split_that_onnxs_checker_refuses(dangerous: Path, tmp_path: Path) -> None:
+    model = onnx.load(dangerous)
+    model.graph.node[2].attribute.append(onnx.helper.make_attribute("no_such_attribute", 1))
+    onnx.save_model(model, dangerous)
+    with pytest.raises(SplitError, match=r"ONNX's checker refuses this segment: .*no_such_attribute"):
+        run(str(dangerous), "--out", str(tmp_path / "out"), "--force", "2")
+    assert not (tmp_path / "out").exists()
+
+
 def run(*arguments: str) -> str:
     app = Typer()
     app.command()(split)
