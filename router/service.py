@@ -14,9 +14,8 @@ import uvicorn
 from envoy.service.accesslog.v3 import als_pb2_grpc
 from envoy.service.discovery.v3 import ads_pb2_grpc
 from envoy.service.ext_proc.v3 import external_processor_pb2_grpc
-from grpc_health.v1 import health, health_pb2_grpc
 from starlette.applications import Starlette
-from tritonclient.grpc import service_pb2_grpc
+from starlette.routing import Mount
 
 from router.circle import Circle
 from router.control.admin import admin_routes
@@ -79,9 +78,8 @@ class Service:
         log_service = AccessLogService(self._fleet, self._circle.tried)
         als_pb2_grpc.add_AccessLogServiceServicer_to_server(log_service, server)
         external_processor_pb2_grpc.add_ExternalProcessorServicer_to_server(RouteNamer(self._fleet.models), server)
-        cluster = ClusterService(self._circle, self._backends)
-        service_pb2_grpc.add_GRPCInferenceServiceServicer_to_server(cluster, server)
-        health_pb2_grpc.add_HealthServicer_to_server(health.aio.HealthServicer(), server)
+        # Last: it also answers for the methods that nobody has.
+        server.add_generic_rpc_handlers([ClusterService(self._circle, self._backends).methods()])
         address = join_host_port(self._fleet.router.host, self._fleet.router.xds_port)
         try:
             server.add_insecure_port(address)
@@ -97,7 +95,7 @@ class Service:
     async def _http_server(self) -> AsyncIterator[None]:
         routes = [
             *admin_routes(self._circle, self._store, self._discovery),
-            *ClusterApi(self._circle, self._backends).routes(),
+            Mount("/", ClusterApi(self._circle, self._backends)),
         ]
         app = Starlette(routes=routes)
         config = uvicorn.Config(app, log_level="warning", access_log=False, server_header=False, date_header=False)

@@ -9,7 +9,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from router.circle import Circle
-from router.control.http_service import error_answer
+from router.control.http_forward import error_answer
 from router.control.metrics import CircleCollector, render
 from router.control.report import explain, status
 from router.errors import StoreError, UnknownBackendError, UnknownModelError

@@ -1,6 +1,6 @@
 """Connections of the control service to the Tritons, and the choice of whom to ask."""
 
-from typing import Any
+import asyncio
 
 import aiohttp
 import grpc
@@ -9,6 +9,14 @@ from router.circle import Circle
 from router.fleet import Backend
 
 _CHANNEL = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
+_SEEN_WITHIN_S = 3.0
+_LOOK_EVERY_S = 0.02
+_MOST_WORDS = 300
+
+ASK_TIMEOUT_S = 60.0
+"""For a question about what is there."""
+LOAD_TIMEOUT_S = 600.0
+"""For a load or an unload: Triton answers when the model is ready, and a large one takes minutes."""
 
 
 class Backends:
@@ -42,10 +50,29 @@ class Backends:
     def out_of_service(self, model: str) -> str:
         """Why a model that the cluster knows cannot be served now, in words; "" if it can or is not known."""
         route = self._circle.table.routes.get(model)
-        if route is None or any(route.shares.values()):
+        if route is None or any(route.shares.values()) or self._loaded_nowhere(model):
             return ""
         why = "; ".join(f"{c.backend}: {c.blocked or 'no weight'}" for c in route.candidates)
         return f"Request for model '{model}' has no healthy backend ({why})"
+
+    def _loaded_nowhere(self, model: str) -> bool:
+        """Whether every home can be asked and none has it: then Triton's own words are the answer."""
+        known = self._circle.state.models.get(model)
+        homes = known.homes if known else frozenset[str]()
+        observations = [self._circle.state.observations.get(home) for home in homes]
+        return all(o and o.reachable and not o.models[model].ready for o in observations)
+
+    async def seen(self, model: str, ready: bool, backends: list[Backend]) -> None:
+        """Wait until the probes have seen what a load or unload did, so that the next request finds it in the table.
+
+        Gives up after some seconds: the load itself did succeed.
+        """
+        try:
+            async with asyncio.timeout(_SEEN_WITHIN_S):
+                while any(_is_ready(self._circle, b, model) is not ready for b in backends):
+                    await asyncio.sleep(_LOOK_EVERY_S)
+        except TimeoutError:
+            return
 
     def channel(self, backend: Backend) -> grpc.aio.Channel:
         """A kept gRPC channel to a backend."""
@@ -59,10 +86,20 @@ class Backends:
             await channel.close()
 
 
+def _is_ready(circle: Circle, backend: Backend, model: str) -> bool:
+    served = circle.state.served(backend.name, model)
+    return served is not None and served.ready
+
+
 def failed(failures: dict[str, str], asked: int) -> str:
-    """One sentence about a fan-out that did not succeed everywhere."""
-    said = "; ".join(f"{name}: {text}" for name, text in sorted(failures.items()))
+    """One sentence about a fan-out that did not succeed everywhere, short enough for a gRPC status.
+
+    model_analyzer 472: an error text that was too long broke the client.
+    """
+    said = "; ".join(f"{name}: {shortened(text)}" for name, text in sorted(failures.items()))
     return f"failed on {len(failures)} of {asked} backends: {said}"
 
 
-Message = Any
+def shortened(text: str) -> str:
+    """`text`, or its beginning."""
+    return text if len(text) <= _MOST_WORDS else f"{text[:_MOST_WORDS]}…"

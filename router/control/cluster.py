@@ -15,9 +15,30 @@ NOT_FOR_A_CLUSTER = {
 }
 
 
-def is_ready(table: RoutingTable) -> bool:
-    """Whether every model that the cluster knows has an able backend; an empty cluster is not ready."""
-    return bool(table.routes) and all(any(route.shares.values()) for route in table.routes.values())
+_PUT_AWAY = {("UNAVAILABLE", "unloaded"), ("", "")}
+"""State and reason of a model that somebody unloaded, and of one that nobody ever loaded."""
+_MOST_VERSION_DIGITS = 18
+
+
+def is_ready(table: RoutingTable, state: FleetState) -> bool:
+    """Whether every model has an able backend, but for those that are unloaded everywhere on purpose.
+
+    That is when one Triton calls itself ready. A cluster without any model is not.
+    """
+    able = {name: any(route.shares.values()) for name, route in table.routes.items()}
+    return any(able.values()) and all(found or _is_put_away(state, name) for name, found in able.items())
+
+
+def _is_put_away(state: FleetState, model: str) -> bool:
+    listed = [o.models[model] for o in state.observations.values() if o.reachable and model in o.models]
+    return bool(listed) and all(not m.ready and set(m.unavailable.values()) <= _PUT_AWAY for m in listed)
+
+
+def version_number(text: str) -> str | None:
+    """A version as the index writes it ("" for any); None for what Triton refuses in words of its own."""
+    if not text:
+        return ""
+    return str(int(text)) if text.isascii() and text.isdigit() and len(text) <= _MOST_VERSION_DIGITS else None
 
 
 def model_is_ready(table: RoutingTable, state: FleetState, model: str, version: str) -> bool:

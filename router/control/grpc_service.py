@@ -1,141 +1,23 @@
-"""GRPCInferenceService for the whole cluster: control answers, and honest errors for data requests without a place."""
+"""Triton's gRPC control surface for the whole cluster. What one Triton can answer is put to one Triton."""
 
-from collections.abc import AsyncIterator
+import asyncio
 from typing import Any, NoReturn
 
 import grpc
 from google.protobuf.json_format import MessageToDict, ParseDict
+from grpc_health.v1 import health_pb2
 from tritonclient.grpc import service_pb2 as pb
 from tritonclient.grpc import service_pb2_grpc
 
 from router.circle import Circle
 from router.control import cluster
-from router.control.backends import Backends, failed
+from router.control.backends import ASK_TIMEOUT_S, LOAD_TIMEOUT_S, Backends, failed
+from router.control.grpc_methods import Answer, Context, Methods, abort, unary
+from router.control.grpc_relay import NOBODY, Relay
+from router.fleet import Backend
 
-Context = Any
-
-
-class ClusterService(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: ignore[misc]  # generated, untyped
-    """Answers what no single Triton can answer for all.
-
-    Data requests arrive here only if their model is unknown, unreadable or out of service.
-    """
-
-    def __init__(self, circle: Circle, backends: Backends) -> None:
-        self._circle = circle
-        self._backends = backends
-
-    async def ServerLive(self, _request: Any, _context: Context) -> Any:  # noqa: N802  # the protocol's names
-        """The router lives, and so the cluster does."""
-        return pb.ServerLiveResponse(live=True)
-
-    async def ServerReady(self, _request: Any, _context: Context) -> Any:  # noqa: N802
-        """Every known model has an able backend."""
-        return pb.ServerReadyResponse(ready=cluster.is_ready(self._circle.table))
-
-    async def ServerMetadata(self, _request: Any, context: Context) -> Any:  # noqa: N802
-        """One server's name and version, everybody's extensions."""
-        metadata = cluster.server_metadata(self._circle.state)
-        if not metadata:
-            await _abort(context, grpc.StatusCode.UNAVAILABLE, "no Triton of the cluster is reachable")
-        return pb.ServerMetadataResponse(**metadata)
-
-    async def ModelReady(self, request: Any, _context: Context) -> Any:  # noqa: N802
-        """An able backend has it ready."""
-        table, state = self._circle.table, self._circle.state
-        return pb.ModelReadyResponse(ready=cluster.model_is_ready(table, state, request.name, request.version))
-
-    async def ModelMetadata(self, request: Any, context: Context) -> Any:  # noqa: N802
-        """Of the backend with the largest share."""
-        return await self._forward("ModelMetadata", request, request.name, context)
-
-    async def ModelConfig(self, request: Any, context: Context) -> Any:  # noqa: N802
-        """Of the backend with the largest share."""
-        return await self._forward("ModelConfig", request, request.name, context)
-
-    async def ModelStatistics(self, request: Any, context: Context) -> Any:  # noqa: N802
-        """The sums over all backends that have the model."""
-        answers: list[Any] = []
-        error: grpc.aio.AioRpcError | None = None
-        for backend in self._backends.homes_of(request.name):
-            stub = service_pb2_grpc.GRPCInferenceServiceStub(self._backends.channel(backend))
-            try:
-                answers.append(await stub.ModelStatistics(request, timeout=context.time_remaining()))
-            except grpc.aio.AioRpcError as failure:
-                error = failure
-        if not answers:
-            await _relay(context, error)
-        merged = cluster.sum_statistics(MessageToDict(a, preserving_proto_field_name=True) for a in answers)
-        return ParseDict({"model_stats": merged}, pb.ModelStatisticsResponse())
-
-    async def RepositoryIndex(self, request: Any, _context: Context) -> Any:  # noqa: N802
-        """The union of all repositories."""
-        return ParseDict(
-            {"models": cluster.repository_index(self._circle.state, request.ready)}, pb.RepositoryIndexResponse()
-        )
-
-    async def RepositoryModelLoad(self, request: Any, context: Context) -> Any:  # noqa: N802
-        """On every reachable backend."""
-        return await self._fan_out("RepositoryModelLoad", request, context)
-
-    async def RepositoryModelUnload(self, request: Any, context: Context) -> Any:  # noqa: N802
-        """On every reachable backend."""
-        return await self._fan_out("RepositoryModelUnload", request, context)
-
-    async def ModelInfer(self, request: Any, context: Context) -> Any:  # noqa: N802
-        """Triton's own error for a model it does not know; UNAVAILABLE for one that is out of service."""
-        why = self._backends.out_of_service(request.model_name)
-        if why:
-            await _abort(context, grpc.StatusCode.UNAVAILABLE, why)
-        return await self._forward("ModelInfer", request, request.model_name, context)
-
-    async def ModelStreamInfer(  # noqa: N802
-        self, requests: AsyncIterator[Any], _context: Context
-    ) -> AsyncIterator[Any]:
-        """Answers in-band, as Triton does, and keeps the stream open."""
-        async for request in requests:
-            model = request.model_name
-            why = self._backends.out_of_service(model) or f"Request for unknown model: '{model}' is not found"
-            yield pb.ModelStreamInferResponse(
-                error_message=why, infer_response=pb.ModelInferResponse(model_name=model, id=request.id)
-            )
-
-    async def _forward(self, method: str, request: Any, model: str, context: Context) -> Any:
-        backend = self._backends.one_for(model)
-        if backend is None:
-            await _abort(context, grpc.StatusCode.UNAVAILABLE, "no Triton of the cluster is reachable")
-        stub = service_pb2_grpc.GRPCInferenceServiceStub(self._backends.channel(backend))
-        try:
-            return await getattr(stub, method)(request, timeout=context.time_remaining())
-        except grpc.aio.AioRpcError as error:
-            await _relay(context, error)
-
-    async def _fan_out(self, method: str, request: Any, context: Context) -> Any:
-        answers: list[Any] = []
-        failures: dict[str, str] = {}
-        backends = self._backends.reachable()
-        for backend in backends:
-            stub = service_pb2_grpc.GRPCInferenceServiceStub(self._backends.channel(backend))
-            try:
-                answers.append(await getattr(stub, method)(request, timeout=context.time_remaining()))
-            except grpc.aio.AioRpcError as error:
-                failures[backend.name] = error.details() or error.code().name
-                last = error
-        if failures and not answers:
-            await _relay(context, last)
-        if failures or not answers:
-            await _abort(context, grpc.StatusCode.UNAVAILABLE, failed(failures, len(backends)))
-        return answers[0]
-
-
-def _refusal(topic: str) -> Any:
-    async def refuse(_self: ClusterService, _request: Any, context: Context) -> NoReturn:
-        await _abort(context, grpc.StatusCode.UNIMPLEMENTED, cluster.NOT_FOR_A_CLUSTER[topic])
-
-    return refuse
-
-
-for _method, _topic in {
+_SERVICE = "/inference.GRPCInferenceService"
+_REFUSED = {
     "SystemSharedMemoryStatus": "shared memory",
     "SystemSharedMemoryRegister": "shared memory",
     "SystemSharedMemoryUnregister": "shared memory",
@@ -144,17 +26,135 @@ for _method, _topic in {
     "CudaSharedMemoryUnregister": "shared memory",
     "TraceSetting": "trace",
     "LogSettings": "log",
-}.items():
-    setattr(ClusterService, _method, _refusal(_topic))
+}
 
 
-async def _relay(context: Context, error: grpc.aio.AioRpcError | None) -> NoReturn:
-    """End the call as a Triton ended it."""
-    if error is None:
-        await _abort(context, grpc.StatusCode.UNAVAILABLE, "no Triton of the cluster is reachable")
-    await _abort(context, error.code(), error.details() or "")
+class ClusterService:
+    """Answers what no single Triton can answer for all."""
+
+    def __init__(self, circle: Circle, backends: Backends) -> None:
+        self._circle = circle
+        self._backends = backends
+
+    def methods(self) -> Methods:
+        """Every method that a Triton has. Triton's health service has no Watch and knows no service by name."""
+        answers: dict[str, Answer] = {
+            "ServerLive": self._server_live,
+            "ServerReady": self._server_ready,
+            "ServerMetadata": self._server_metadata,
+            "ModelReady": self._model_ready,
+            "ModelMetadata": self._ask_home,
+            "ModelConfig": self._ask_home,
+            "ModelStatistics": self._model_statistics,
+            "RepositoryIndex": self._repository_index,
+            "RepositoryModelLoad": self._load_or_unload,
+            "RepositoryModelUnload": self._load_or_unload,
+            **{name: _refusal(topic) for name, topic in _REFUSED.items()},
+        }
+        relay = Relay(self._backends)
+        return Methods(
+            {
+                **{f"{_SERVICE}/{name}": unary(getattr(pb, f"{name}Request"), a) for name, a in answers.items()},
+                **{path: relay.handler(path) for path in (f"{_SERVICE}/ModelInfer", f"{_SERVICE}/ModelStreamInfer")},
+                "/grpc.health.v1.Health/Check": unary(health_pb2.HealthCheckRequest, self._health),
+            }
+        )
+
+    async def _server_live(self, _request: Any, _context: Context) -> Any:
+        return pb.ServerLiveResponse(live=True)
+
+    async def _server_ready(self, _request: Any, _context: Context) -> Any:
+        return pb.ServerReadyResponse(ready=cluster.is_ready(self._circle.table, self._circle.state))
+
+    async def _health(self, _request: Any, _context: Context) -> Any:
+        ready = cluster.is_ready(self._circle.table, self._circle.state)
+        said = health_pb2.HealthCheckResponse.SERVING if ready else health_pb2.HealthCheckResponse.NOT_SERVING
+        return health_pb2.HealthCheckResponse(status=said)
+
+    async def _server_metadata(self, _request: Any, context: Context) -> Any:
+        metadata = cluster.server_metadata(self._circle.state)
+        if not metadata:
+            await abort(context, grpc.StatusCode.UNAVAILABLE, NOBODY)
+        return pb.ServerMetadataResponse(**metadata)
+
+    async def _model_ready(self, request: Any, context: Context) -> Any:
+        version = cluster.version_number(request.version)
+        if version is None:
+            return await self._ask_home(request, context)
+        table, state = self._circle.table, self._circle.state
+        return pb.ModelReadyResponse(ready=cluster.model_is_ready(table, state, request.name, version))
+
+    async def _model_statistics(self, request: Any, context: Context) -> Any:
+        """The sums over all backends that have the model."""
+        answers = await self._ask_all(self._backends.homes_of(request.name), request, context, ASK_TIMEOUT_S)
+        good = [a for a in answers.values() if not isinstance(a, grpc.aio.AioRpcError)]
+        if not good:
+            await _relay(context, *answers.values())
+        merged = cluster.sum_statistics(MessageToDict(a, preserving_proto_field_name=True) for a in good)
+        return ParseDict({"model_stats": merged}, pb.ModelStatisticsResponse())
+
+    async def _repository_index(self, request: Any, context: Context) -> Any:
+        """The union of all repositories."""
+        if request.repository_name:
+            return await self._ask_home(request, context)
+        models = cluster.repository_index(self._circle.state, request.ready)
+        return ParseDict({"models": models}, pb.RepositoryIndexResponse())
+
+    async def _load_or_unload(self, request: Any, context: Context) -> Any:
+        """On every reachable backend whose repository has the model: everywhere, or an error that says where not."""
+        model, ready = request.model_name, isinstance(request, pb.RepositoryModelLoadRequest)
+        backends = self._backends.homes_of(model)
+        answers = await self._ask_all(backends, request, context, LOAD_TIMEOUT_S)
+        errors = {name: a for name, a in answers.items() if isinstance(a, grpc.aio.AioRpcError)}
+        if len(errors) == len(answers):
+            await _relay(context, *errors.values())
+        if errors:
+            said = {name: error.details() or error.code().name for name, error in errors.items()}
+            await abort(context, grpc.StatusCode.UNAVAILABLE, failed(said, len(answers)))
+        await self._backends.seen(model, ready, backends)
+        return next(iter(answers.values()))
+
+    async def _ask_home(self, request: Any, context: Context) -> Any:
+        """Of the backend with the largest share."""
+        backend = self._backends.one_for(getattr(request, "name", ""))
+        if backend is None:
+            await abort(context, grpc.StatusCode.UNAVAILABLE, NOBODY)
+        try:
+            return await self._ask(backend, request, context, ASK_TIMEOUT_S)
+        except grpc.aio.AioRpcError as error:
+            await _relay(context, error)
+
+    async def _ask_all(
+        self, backends: list[Backend], request: Any, context: Context, timeout_s: float
+    ) -> dict[str, Any]:
+        """Answer, or AioRpcError, by backend; all are asked at once."""
+
+        async def attempt(backend: Backend) -> Any:
+            try:
+                return await self._ask(backend, request, context, timeout_s)
+            except grpc.aio.AioRpcError as error:
+                return error
+
+        answers = await asyncio.gather(*(attempt(backend) for backend in backends))
+        return dict(zip((b.name for b in backends), answers, strict=True))
+
+    async def _ask(self, backend: Backend, request: Any, context: Context, timeout_s: float) -> Any:
+        """One Triton's answer to a request of any type: `XRequest` is the message of method `X`."""
+        stub = service_pb2_grpc.GRPCInferenceServiceStub(self._backends.channel(backend))
+        method = type(request).__name__.removesuffix("Request")
+        left = context.time_remaining()
+        return await getattr(stub, method)(request, timeout=timeout_s if left is None else min(left, timeout_s))
 
 
-async def _abort(context: Context, code: grpc.StatusCode, text: str) -> NoReturn:
-    await context.abort(code, text)
-    raise AssertionError("abort raises")
+def _refusal(topic: str) -> Answer:
+    async def refuse(_request: Any, context: Context) -> NoReturn:
+        await abort(context, grpc.StatusCode.UNIMPLEMENTED, cluster.NOT_FOR_A_CLUSTER[topic])
+
+    return refuse
+
+
+async def _relay(context: Context, *errors: grpc.aio.AioRpcError) -> NoReturn:
+    """End the call as the first Triton ended it."""
+    if not errors:
+        await abort(context, grpc.StatusCode.UNAVAILABLE, NOBODY)
+    await abort(context, errors[0].code(), errors[0].details() or "")

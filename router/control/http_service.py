@@ -2,139 +2,134 @@
 
 import asyncio
 import json
+import re
+from collections.abc import Awaitable, Callable
 from typing import Any
 
-import aiohttp
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 from router.circle import Circle
 from router.control import cluster
-from router.control.backends import Backends, failed
+from router.control.backends import ASK_TIMEOUT_S, LOAD_TIMEOUT_S, Backends, failed
+from router.control.http_forward import error_answer, forward, raw_path, said
 from router.fleet import Backend
 
-_TIMEOUT = aiohttp.ClientTimeout(total=60)
-_HOP_BY_HOP = {"connection", "keep-alive", "transfer-encoding", "upgrade", "host", "content-length"}
-_DATA = {"infer", "generate", "generate_stream"}
 _NOBODY = "no Triton of the cluster is reachable"
+_DATA = ("/infer", "/generate", "/generate_stream")
+# Triton's health answers, unlike its others, call themselves text.
+_TEXT = "text/plain"
+
+# Paths as Triton's own patterns have them. They are matched as written: Triton decodes no escapes.
+_MODEL = r"/v2/models/(?P<model>[^/]+)"
+_VERSION = r"(?:/versions/(?P<version>[0-9]+))?"
+_REFUSED = {
+    r"/v2/(?:system|cuda)sharedmemory(?:/region/[^/]+)?/(?:status|register|unregister)": "shared memory",
+    r"/v2(?:/models/[^/]+)?/trace/setting": "trace",
+    r"/v2/logging": "log",
+}
+
+Answer = Callable[..., Awaitable[Response]]
 
 
 class ClusterApi:
-    """The routes under `/v2`."""
+    """Answers for the cluster; everything else (wrong methods and unknown paths too) is put to one Triton."""
 
     def __init__(self, circle: Circle, backends: Backends) -> None:
         self._circle = circle
         self._backends = backends
+        own: list[tuple[str, str, Answer]] = [
+            ("GET", r"/v2", self._metadata),
+            ("GET", r"/v2/health/live", self._live),
+            ("GET", r"/v2/health/ready", self._ready),
+            ("GET", r"/v2/models/stats", self._stats),
+            ("GET", rf"{_MODEL}{_VERSION}/stats", self._stats),
+            ("GET", rf"{_MODEL}{_VERSION}/ready", self._model_ready),
+            ("POST", r"/v2/repository(?:/[^/]+)?/index", self._index),
+            ("POST", r"/v2/repository/models/(?P<model>[^/]+)/(?P<action>load|unload)", self._load_or_unload),
+            *((method, path, _refusal(topic)) for method in ("GET", "POST") for path, topic in _REFUSED.items()),
+        ]
+        self._own = [(method, re.compile(path), answer) for method, path, answer in own]
 
-    def routes(self) -> list[Route]:
-        """Answers for the cluster, then everything else (wrong methods and unknown paths too) for one Triton."""
-        own = [
-            ("/v2", self._metadata, "GET"),
-            ("/v2/health/live", self._live, "GET"),
-            ("/v2/health/ready", self._ready, "GET"),
-            ("/v2/models/stats", self._stats, "GET"),
-            ("/v2/models/{model}/stats", self._stats, "GET"),
-            ("/v2/models/{model}/versions/{version}/stats", self._stats, "GET"),
-            ("/v2/models/{model}/ready", self._model_ready, "GET"),
-            ("/v2/models/{model}/versions/{version}/ready", self._model_ready, "GET"),
-            ("/v2/repository/index", self._index, "POST"),
-            ("/v2/repository/models/{model}/load", self._fan_out, "POST"),
-            ("/v2/repository/models/{model}/unload", self._fan_out, "POST"),
-        ]
-        refused = [
-            ("/v2/systemsharedmemory/{rest:path}", "shared memory"),
-            ("/v2/cudasharedmemory/{rest:path}", "shared memory"),
-            ("/v2/trace/setting", "trace"),
-            ("/v2/models/{model}/trace/setting", "trace"),
-            ("/v2/logging", "log"),
-        ]
-        return [
-            *(Route(path, answer, methods=[method]) for path, answer, method in own),
-            *(Route(path, _refusal(topic), methods=["GET", "POST"]) for path, topic in refused),
-            Route("/v2/models/{model}/{rest:path}", self._ask_home, methods=_ANY),
-            Route("/v2/models/{model}", self._ask_home, methods=_ANY),
-            Route("/{rest:path}", self._ask_home, methods=_ANY),
-        ]
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        request = Request(scope, receive)
+        answer, arguments = self._find(request.method, raw_path(scope["raw_path"]))
+        try:
+            response = await answer(request, **arguments)
+        except ClientDisconnect:
+            return  # nobody is there to hear an answer
+        await response(scope, receive, send)
+
+    def _find(self, method: str, path: str) -> tuple[Answer, dict[str, str]]:
+        for allowed, pattern, answer in self._own:
+            found = pattern.fullmatch(path)
+            if found and method == allowed:
+                return answer, {name: value or "" for name, value in found.groupdict().items()}
+        found = re.match(_MODEL, path)
+        return self._ask_home, {"model": found["model"]} if found else {}
 
     async def _live(self, _request: Request) -> Response:
         return _empty(200)
 
     async def _ready(self, _request: Request) -> Response:
-        return _empty(200 if cluster.is_ready(self._circle.table) else 400)
+        return _empty(200 if cluster.is_ready(self._circle.table, self._circle.state) else 400)
 
     async def _metadata(self, _request: Request) -> Response:
         metadata = cluster.server_metadata(self._circle.state)
         return JSONResponse(metadata) if metadata else error_answer(503, _NOBODY)
 
-    async def _model_ready(self, request: Request) -> Response:
-        model, version = request.path_params["model"], request.path_params.get("version", "")
-        if cluster.model_is_ready(self._circle.table, self._circle.state, model, version):
+    async def _model_ready(self, request: Request, model: str, version: str) -> Response:
+        number = cluster.version_number(version)
+        if number is None:
+            return await self._ask_home(request, model)
+        if cluster.model_is_ready(self._circle.table, self._circle.state, model, number):
             return _empty(200)
-        return error_answer(400, "Model version not ready")
+        return error_answer(400, "Model version not ready", _TEXT)
 
     async def _index(self, request: Request) -> Response:
-        body = await request.body()
-        try:
-            wanted = json.loads(body or b"{}")
-            ready_only = bool(wanted.get("ready", False))
-        except (ValueError, AttributeError):
-            return await self._ask_home(request)  # Triton has its own words for a bad body
-        return JSONResponse(cluster.repository_index(self._circle.state, ready_only))
+        ready_only = _ready_only(await request.body())
+        if ready_only is None:
+            answer = await self._ask_home(request)  # Triton has its own words for a bad body
+            if answer.status_code != 200:
+                return answer
+        return JSONResponse(cluster.repository_index(self._circle.state, bool(ready_only)))
 
-    async def _stats(self, request: Request) -> Response:
-        answers = await self._ask_all(request, self._backends.homes_of(request.path_params.get("model", "")))
-        good = [json.loads(bytes(a.body)) for _, a in answers if a.status_code == 200]
+    async def _stats(self, request: Request, model: str = "", version: str = "") -> Response:  # noqa: ARG002  # in the path
+        answers = await self._ask_all(request, self._backends.homes_of(model), ASK_TIMEOUT_S)
+        good = [json.loads(bytes(a.body)) for a in answers.values() if a.status_code == 200]
         if good:
             return JSONResponse({"model_stats": cluster.sum_statistics(good)})
-        return answers[0][1] if answers else error_answer(503, _NOBODY)
+        return next(iter(answers.values()), error_answer(503, _NOBODY))
 
-    async def _fan_out(self, request: Request) -> Response:
-        answers = await self._ask_all(request, self._backends.reachable())
-        bad = {b.name: _said(a) for b, a in answers if a.status_code != 200}
-        if not answers:
-            return error_answer(503, _NOBODY)
+    async def _load_or_unload(self, request: Request, model: str, action: str) -> Response:
+        """On every reachable backend whose repository has the model: everywhere, or an error that says where not."""
+        backends = self._backends.homes_of(model)
+        answers = await self._ask_all(request, backends, LOAD_TIMEOUT_S)
+        bad = {name: said(a) for name, a in answers.items() if a.status_code != 200}
         if bad and len(bad) < len(answers):
             return error_answer(503, failed(bad, len(answers)))
-        return answers[0][1]
+        if not bad:
+            await self._backends.seen(model, action == "load", backends)
+        return next(iter(answers.values()), error_answer(503, _NOBODY))
 
-    async def _ask_home(self, request: Request) -> Response:
+    async def _ask_home(self, request: Request, model: str = "") -> Response:
         """Put the request to one Triton that has the model; UNAVAILABLE for data of one that is out of service."""
-        model = request.path_params.get("model", "")
-        if request.url.path.rsplit("/", 1)[-1] in _DATA:
+        if request.url.path.endswith(_DATA):
             why = self._backends.out_of_service(model)
             if why:
                 return error_answer(503, why)
         backend = self._backends.one_for(model)
-        return await self._ask(request, backend) if backend else error_answer(503, _NOBODY)
+        return await self._ask(request, backend, ASK_TIMEOUT_S) if backend else error_answer(503, _NOBODY)
 
-    async def _ask_all(self, request: Request, backends: list[Backend]) -> list[tuple[Backend, Response]]:
-        await request.body()  # read once; `_ask` finds it again for every backend
-        return list(zip(backends, await asyncio.gather(*(self._ask(request, b) for b in backends)), strict=True))
+    async def _ask_all(self, request: Request, backends: list[Backend], timeout_s: float) -> dict[str, Response]:
+        await request.body()  # read once; `forward` finds it again for every backend
+        answers = await asyncio.gather(*(self._ask(request, backend, timeout_s) for backend in backends))
+        return dict(zip((b.name for b in backends), answers, strict=True))
 
-    async def _ask(self, request: Request, backend: Backend) -> Response:
-        headers = [(k, v) for k, v in request.headers.items() if k not in _HOP_BY_HOP]
-        try:
-            async with self._backends.http.request(
-                request.method,
-                f"http://{backend.http_address}{request.url.path}",
-                params=request.url.query,
-                headers=headers,
-                data=await request.body(),
-                timeout=_TIMEOUT,
-            ) as answer:
-                kept = {k: v for k, v in answer.headers.items() if k.lower() not in _HOP_BY_HOP}
-                return Response(await answer.read(), answer.status, kept)
-        except (aiohttp.ClientError, TimeoutError) as error:
-            return error_answer(503, f"backend {backend.name} did not answer: {error}")
-
-
-_ANY = ["GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"]
-
-
-def error_answer(status: int, text: str) -> Response:
-    """An error in Triton's shape: tritonclient reads `["error"]`."""
-    return JSONResponse({"error": text}, status)
+    async def _ask(self, request: Request, backend: Backend, timeout_s: float) -> Response:
+        return await forward(request, backend, self._backends.http, timeout_s)
 
 
 def _refusal(topic: str) -> Any:
@@ -144,12 +139,15 @@ def _refusal(topic: str) -> Any:
     return refuse
 
 
-def _said(answer: Response) -> str:
+def _ready_only(body: bytes) -> bool | None:
+    """What an index request asks for; None if it is not understood."""
     try:
-        return str(json.loads(bytes(answer.body))["error"])
-    except (ValueError, KeyError, TypeError):
-        return f"HTTP {answer.status_code}"
+        wanted = json.loads(body or b"{}")
+    except ValueError:
+        return None
+    ready = wanted.get("ready", False) if isinstance(wanted, dict) else None
+    return ready if isinstance(ready, bool) else None
 
 
 def _empty(status: int) -> Response:
-    return Response(status_code=status, media_type="text/plain")
+    return Response(status_code=status, headers={"content-type": _TEXT})

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from router.control import cluster
 from router.fleet import Fleet
 from router.fleet_state import FleetState
@@ -20,13 +22,33 @@ def test_the_cluster_is_ready_when_every_model_has_an_able_backend(
     fleet_of: Callable[..., Fleet], state_of: StateOf
 ) -> None:
     both = state_of(cuda_0="m", rocm_0="n")
-    assert cluster.is_ready(table(fleet_of, both))
+    assert cluster.is_ready(table(fleet_of, both), both)
     half = state_of(Observation("rocm-0", error="refused"), cuda_0="m", rocm_0="n")
-    assert not cluster.is_ready(table(fleet_of, half))
+    assert not cluster.is_ready(table(fleet_of, half), half)
 
 
 def test_an_empty_cluster_is_not_ready() -> None:
-    assert not cluster.is_ready(RoutingTable())
+    assert not cluster.is_ready(RoutingTable(), FleetState())
+
+
+@pytest.mark.parametrize(
+    ("said", "ready"),
+    [(("UNAVAILABLE", "unloaded"), True), (("", ""), True), (("UNLOADING", ""), False), (("UNAVAILABLE", "no"), False)],
+)
+def test_a_model_that_was_unloaded_on_purpose_does_not_make_the_cluster_unready(
+    fleet_of: Callable[..., Fleet], state_of: StateOf, said: tuple[str, str], ready: bool
+) -> None:
+    put_away = ServedModel("n", (), {"1": said})
+    state = state_of(Observation("rocm-0", models={"n": put_away}), cuda_0="m")
+    assert cluster.is_ready(table(fleet_of, state), state) is ready
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [("", ""), ("1", "1"), ("01", "1"), ("-1", None), ("x", None), ("1.0", None), ("²", None), ("9" * 20, None)],
+)
+def test_a_version_is_read_as_triton_reads_it(text: str, number: str | None) -> None:
+    assert cluster.version_number(text) == number
 
 
 def test_a_model_is_ready_in_the_versions_that_an_able_backend_has(

@@ -1,0 +1,42 @@
+"""HTTP through the gateway is what one Triton gives: status, headers that matter, body."""
+
+from typing import Any
+
+import pytest
+
+from tests.e2e.cluster import Cluster
+from tests.e2e.conformance.http_case import HttpCase, ask
+from tests.e2e.conformance.http_cases import (
+    control_cases,
+    generate_cases,
+    infer_cases,
+    infer_error_cases,
+    repository_cases,
+)
+
+# What the gateway does not do yet, and why.
+PENDING = {
+    "metrics are not on this port": "the gateway hands every other path to the router, whose port has metrics and the admin API",
+    "a method that HTTP does not know": "Envoy refuses methods of nobody's making unless allow_custom_methods is set",
+}
+
+
+def _row(case: HttpCase) -> Any:
+    reason = PENDING.get(case.says)
+    marks = [pytest.mark.xfail(reason=reason, strict=True)] if reason else []
+    return pytest.param(case, id=case.says, marks=marks)
+
+
+CASES = [*control_cases(), *repository_cases(), *infer_cases(), *infer_error_cases(), *generate_cases()]
+
+
+@pytest.mark.parametrize("case", [_row(case) for case in CASES])
+def test_the_gateway_answers_as_a_triton(whole: Cluster, tritons_http: list[str], case: HttpCase) -> None:
+    expected = [ask(address, case) for address in tritons_http]
+    assert [answer.status for answer in expected] == [case.status] * len(expected)
+    assert ask(whole.http, case) in expected
+
+
+def test_every_case_says_something_else() -> None:
+    sentences = [case.says for case in CASES]
+    assert sorted(set(sentences)) == sorted(sentences)
