@@ -19,7 +19,10 @@ from router.errors import BimetalError
 from router.files import write_whole
 from router.fleet import load_fleet
 from router.gateway.bootstrap import client_bootstrap, envoy_bootstrap
+from router.gateway.secret_files import write_secret_files
 from router.operators.cli import model_app
+from router.security.files import check_security_files
+from router.security.settings import InternalTls
 from router.service import run_service
 from router.tables import explanation_tables, status_tables
 
@@ -29,6 +32,8 @@ app.add_typer(model_app, name="model")
 FleetOption = Annotated[Path, typer.Option("--fleet", envvar="BIMETAL_FLEET", help="The fleet file.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 OutOption = Annotated[Path | None, typer.Option("--out", help="Write there, not into the state directory.")]
+CertificateOption = Annotated[Path | None, typer.Option("--certificate", help="The client's own, under mutual TLS.")]
+PrivateKeyOption = Annotated[Path | None, typer.Option("--private-key", help="The certificate's key.")]
 _FLEET = Path(".bimetal/fleet.yaml")
 
 
@@ -45,13 +50,18 @@ def run(fleet: FleetOption = _FLEET) -> None:
         ],
         logger_factory=structlog.WriteLoggerFactory(sys.stderr),
     )
-    asyncio.run(run_service(load_fleet(fleet)))
+    loaded = load_fleet(fleet)
+    check_security_files(fleet, loaded)
+    write_secret_files(loaded)  # changed API keys: a running gateway takes them over
+    asyncio.run(run_service(loaded))
 
 
 @app.command()
 def gateway(fleet: FleetOption = _FLEET) -> None:
     """Run the Envoy gateway in the foreground, in place of this process."""
     loaded = load_fleet(fleet)
+    check_security_files(fleet, loaded)
+    write_secret_files(loaded)
     bootstrap = loaded.state_dir / "envoy.json"
     write_whole(bootstrap, json.dumps(envoy_bootstrap(loaded), indent=2))
     workers = [] if loaded.gateway.workers is None else ["--concurrency", str(loaded.gateway.workers)]
@@ -64,42 +74,51 @@ def gateway(fleet: FleetOption = _FLEET) -> None:
 @app.command()
 def status(fleet: FleetOption = _FLEET, as_json: JsonOption = False) -> None:
     """Show backends, breaker states, models and their shares."""
-    _show(AdminClient(load_fleet(fleet).router).status(), as_json, status_tables)
+    _show(AdminClient(load_fleet(fleet)).status(), as_json, status_tables)
 
 
 @app.command()
 def explain(model: str, fleet: FleetOption = _FLEET, as_json: JsonOption = False) -> None:
     """Show why each backend gets the share of MODEL that it gets."""
-    _show(AdminClient(load_fleet(fleet).router).explain(model), as_json, explanation_tables)
+    _show(AdminClient(load_fleet(fleet)).explain(model), as_json, explanation_tables)
 
 
 @app.command()
 def clear(backend: str, fleet: FleetOption = _FLEET) -> None:
     """Declare BACKEND well: its breaker becomes Healthy, whatever it was (also Faulted)."""
-    AdminClient(load_fleet(fleet).router).tell(backend, "clear")
+    AdminClient(load_fleet(fleet)).tell(backend, "clear")
     typer.echo(f"{backend} is Healthy again.")
 
 
 @app.command()
 def drain(backend: str, fleet: FleetOption = _FLEET) -> None:
     """Send BACKEND no new requests, so that it can be stopped; those in flight finish."""
-    AdminClient(load_fleet(fleet).router).tell(backend, "drain")
+    AdminClient(load_fleet(fleet)).tell(backend, "drain")
     typer.echo(f"{backend} gets no new requests.")
 
 
 @app.command()
 def undrain(backend: str, fleet: FleetOption = _FLEET) -> None:
     """Give BACKEND its share again."""
-    AdminClient(load_fleet(fleet).router).tell(backend, "undrain")
+    AdminClient(load_fleet(fleet)).tell(backend, "undrain")
     typer.echo(f"{backend} gets its share again.")
 
 
 @app.command("client-bootstrap")
-def write_client_bootstrap(fleet: FleetOption = _FLEET, out: OutOption = None) -> None:
+def write_client_bootstrap(
+    fleet: FleetOption = _FLEET,
+    out: OutOption = None,
+    certificate: CertificateOption = None,
+    private_key: PrivateKeyOption = None,
+) -> None:
     """Write the bootstrap of proxyless clients and print the line that makes a client use it."""
     loaded = load_fleet(fleet)
     target = out or loaded.state_dir / "client-bootstrap.json"
-    write_whole(target, json.dumps(client_bootstrap(loaded), indent=2))
+    identity = None
+    if loaded.security.internal and certificate and private_key:
+        ca = loaded.security.internal.ca
+        identity = InternalTls(ca=ca, certificate=certificate.absolute(), private_key=private_key.absolute())
+    write_whole(target, json.dumps(client_bootstrap(loaded, identity), indent=2))
     typer.echo(f"export GRPC_XDS_BOOTSTRAP={target}")
 
 

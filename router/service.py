@@ -27,6 +27,10 @@ from router.feedback.access_log import AccessLogService
 from router.fleet import Fleet, join_host_port
 from router.gateway.ext_proc import RouteNamer
 from router.probes.triton import TritonProbe
+from router.security.dialing import Dialer, server_credentials
+from router.security.grpc_guard import GrpcGuard
+from router.security.http_guard import HttpGuard
+from router.security.secrets import Secrets
 from router.store import Store
 from router.xds import envoy, proxyless
 from router.xds.server import DataPlane, DiscoveryService
@@ -44,8 +48,12 @@ class Service:
         self._store = Store(f"sqlite:///{fleet.state_dir / 'router.db'}")
         self._discovery = DiscoveryService(self._snapshot)
         self._circle = Circle(fleet, self._store, self._discovery.publish, self._look_again, time.time)
-        self._probes = {b.name: TritonProbe(b, fleet.probes, self._circle.observed, http) for b in fleet.backends}
-        self._backends = Backends(self._circle, http)
+        dialer = Dialer(fleet.security.internal)
+        self._probes = {
+            b.name: TritonProbe(b, fleet.probes, self._circle.observed, http, dialer) for b in fleet.backends
+        }
+        self._backends = Backends(self._circle, http, dialer)
+        self._secrets = Secrets.of(fleet.security)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Serve until `stop` is set. Raises BimetalError if a port cannot be had."""
@@ -73,16 +81,21 @@ class Service:
             ("grpc.max_send_message_length", -1),
             ("grpc.so_reuseport", 0),
         ]
-        server = grpc.aio.server(options=limits)
+        security, host = self._fleet.security, self._fleet.router.host
+        guard = GrpcGuard(self._secrets, host if security.internal else None)
+        server = grpc.aio.server(options=limits, interceptors=[guard])
         ads_pb2_grpc.add_AggregatedDiscoveryServiceServicer_to_server(self._discovery, server)
         log_service = AccessLogService(self._fleet, self._circle.tried)
         als_pb2_grpc.add_AccessLogServiceServicer_to_server(log_service, server)
         external_processor_pb2_grpc.add_ExternalProcessorServicer_to_server(RouteNamer(self._fleet.models), server)
         # Last: it also answers for the methods that nobody has.
         server.add_generic_rpc_handlers([ClusterService(self._circle, self._backends).methods()])
-        address = join_host_port(self._fleet.router.host, self._fleet.router.xds_port)
+        address = join_host_port(host, self._fleet.router.xds_port)
         try:
-            server.add_insecure_port(address)
+            if security.internal:
+                server.add_secure_port(address, server_credentials(security.internal))
+            else:
+                server.add_insecure_port(address)
         except RuntimeError as error:
             raise _port_taken(address) from error
         await server.start()
@@ -97,8 +110,17 @@ class Service:
             *admin_routes(self._circle, self._store, self._discovery),
             Mount("/", ClusterApi(self._circle, self._backends)),
         ]
-        app = Starlette(routes=routes)
-        config = uvicorn.Config(app, log_level="warning", access_log=False, server_header=False, date_header=False)
+        app = HttpGuard(Starlette(routes=routes), self._secrets, self._fleet.security.open_metrics)
+        tls = self._fleet.security.internal
+        config = uvicorn.Config(
+            app,
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            date_header=False,
+            ssl_certfile=tls.certificate if tls else None,
+            ssl_keyfile=tls.private_key if tls else None,
+        )
         address = (self._fleet.router.host, self._fleet.router.http_port)
         try:
             bound = socket.create_server(address)

@@ -7,8 +7,9 @@ import grpc
 
 from router.circle import Circle
 from router.fleet import Backend
+from router.security.dialing import Dialer, Options
 
-_CHANNEL = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
+_CHANNEL: Options = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
 _SEEN_WITHIN_S = 3.0
 _LOOK_EVERY_S = 0.02
 _MOST_WORDS = 300
@@ -22,9 +23,10 @@ LOAD_TIMEOUT_S = 600.0
 class Backends:
     """Whom to ask, and how."""
 
-    def __init__(self, circle: Circle, http: aiohttp.ClientSession) -> None:
+    def __init__(self, circle: Circle, http: aiohttp.ClientSession, dialer: Dialer) -> None:
         self._circle = circle
         self.http = http
+        self._dialer = dialer
         self._channels: dict[str, grpc.aio.Channel] = {}
 
     def reachable(self) -> list[Backend]:
@@ -77,7 +79,7 @@ class Backends:
     def channel(self, backend: Backend) -> grpc.aio.Channel:
         """A kept gRPC channel to a backend."""
         if backend.name not in self._channels:
-            self._channels[backend.name] = grpc.aio.insecure_channel(backend.grpc_address, _CHANNEL)
+            self._channels[backend.name] = self._dialer.channel(backend, _CHANNEL)
         return self._channels[backend.name]
 
     async def close(self) -> None:

@@ -3,9 +3,12 @@
 import socket
 from typing import Any
 
-from router.fleet import Fleet
+from router.errors import BimetalError
+from router.fleet import Fleet, join_host_port
+from router.security.settings import InternalTls
 from router.xds.message import grpc_service, socket_address, typed
 from router.xds.names import ROUTER_GRPC, ROUTER_HTTP
+from router.xds.tls import CLIENT_IDENTITY, to_router
 
 
 def envoy_bootstrap(fleet: Fleet) -> dict[str, Any]:
@@ -25,8 +28,8 @@ def envoy_bootstrap(fleet: Fleet) -> dict[str, Any]:
         },
         "static_resources": {
             "clusters": [
-                _cluster(ROUTER_GRPC, fleet.router.host, fleet.router.xds_port, {"http2_protocol_options": {}}),
-                _cluster(ROUTER_HTTP, fleet.router.host, fleet.router.http_port, {"http_protocol_options": {}}),
+                _cluster(ROUTER_GRPC, fleet, fleet.router.xds_port, "h2"),
+                _cluster(ROUTER_HTTP, fleet, fleet.router.http_port, "http/1.1"),
             ]
         },
         # Without a limit Envoy warns at every start; this one is far above what the listeners can hold.
@@ -44,7 +47,9 @@ def envoy_bootstrap(fleet: Fleet) -> dict[str, Any]:
     }
 
 
-def _cluster(name: str, host: str, port: int, protocol: dict[str, Any]) -> dict[str, Any]:
+def _cluster(name: str, fleet: Fleet, port: int, protocol: str) -> dict[str, Any]:
+    host = fleet.router.host
+    options = "http2_protocol_options" if protocol == "h2" else "http_protocol_options"
     return {
         "name": name,
         "type": "STATIC",
@@ -55,22 +60,45 @@ def _cluster(name: str, host: str, port: int, protocol: dict[str, Any]) -> dict[
         },
         "typed_extension_protocol_options": {
             "envoy.extensions.upstreams.http.v3.HttpProtocolOptions": typed(
-                "extensions.upstreams.http.v3.HttpProtocolOptions", explicit_http_config=protocol
+                "extensions.upstreams.http.v3.HttpProtocolOptions", explicit_http_config={options: {}}
             )
         },
+        **to_router(fleet, protocol),
     }
 
 
-def client_bootstrap(fleet: Fleet) -> dict[str, Any]:
+def client_bootstrap(fleet: Fleet, identity: InternalTls | None = None) -> dict[str, Any]:
     """The bootstrap of a proxyless client, for `GRPC_XDS_BOOTSTRAP`.
 
     `ignore_resource_deletion` keeps a client on its last table when the router has nothing to say.
+
+    Raises:
+        BimetalError: the fleet wants client certificates and no identity is given.
     """
+    if fleet.security.internal is None:
+        return _client_bootstrap(fleet, {"type": "insecure"})
+    if identity is None:
+        raise BimetalError(
+            "the router asks proxyless clients for a certificate (security.internal): expected the client's own.",
+            "Name its files: --certificate CHAIN --private-key KEY; docs/security.md shows how to make them.",
+        )
+    files = {
+        "ca_certificate_file": str(identity.ca),
+        "certificate_file": str(identity.certificate),
+        "private_key_file": str(identity.private_key),
+        # A renewed certificate is in use after at most this long.
+        "refresh_interval": "60s",
+    }
+    provider = {CLIENT_IDENTITY: {"plugin_name": "file_watcher", "config": files}}
+    return {**_client_bootstrap(fleet, {"type": "tls", "config": files}), "certificate_providers": provider}
+
+
+def _client_bootstrap(fleet: Fleet, credentials: dict[str, Any]) -> dict[str, Any]:
     return {
         "xds_servers": [
             {
-                "server_uri": f"{fleet.router.host}:{fleet.router.xds_port}",
-                "channel_creds": [{"type": "insecure"}],
+                "server_uri": join_host_port(fleet.router.host, fleet.router.xds_port),
+                "channel_creds": [credentials],
                 "server_features": ["xds_v3", "ignore_resource_deletion"],
             }
         ],

@@ -12,6 +12,7 @@ from tritonclient.utils import InferenceServerException
 from router.fleet import Backend, ProbeSettings
 from router.observation import Observation, ServedModel
 from router.probes.metrics_text import pending_requests
+from router.security.dialing import Dialer
 
 log = structlog.get_logger(__name__)
 
@@ -41,11 +42,13 @@ class TritonProbe:
         settings: ProbeSettings,
         report: Callable[[Observation], None],
         http: aiohttp.ClientSession,
+        dialer: Dialer,
     ) -> None:
         self._backend = backend
         self._settings = settings
         self._report = report
         self._http = http
+        self._dialer = dialer
         self._client: triton.InferenceServerClient | None = None
         self._server: Mapping[str, Any] = {}
         self._known: dict[str, ServedModel] = {}
@@ -99,7 +102,11 @@ class TritonProbe:
 
     async def _models(self) -> dict[str, ServedModel]:
         if self._client is None:
-            self._client = triton.InferenceServerClient(self._backend.grpc_address, channel_args=_CHANNEL)
+            self._client = triton.InferenceServerClient(
+                self._backend.grpc_address,
+                creds=self._dialer.credentials(self._backend),
+                channel_args=[*_CHANNEL, *self._dialer.options(self._backend)],
+            )
         if not self._server:
             self._server = await self._client.get_server_metadata(as_json=True)
         index = await self._client.get_model_repository_index()

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from functools import lru_cache
 from itertools import product
+from pathlib import Path
 from typing import Any as AnyValue
 
 from envoy.config.cluster.v3.cluster_pb2 import Cluster
@@ -13,23 +14,25 @@ from router.fleet import Fleet, PolicySettings
 from router.policy.table import ModelRoute
 from router.xds.message import extension, parse, typed
 from router.xds.names import SEQUENCE_HEADER, cluster_name
+from router.xds.tls import tls_name, to_tritons
 
 PROTOCOLS = ("grpc", "http")
 _WEIGHT_OF_ALL = 1000
 """Endpoint weights of one model sum to about this; finer differences than 0.1 % do not matter."""
 
 
-def clusters(model: ModelRoute, policy: PolicySettings) -> Iterator[Cluster]:
+def clusters(model: ModelRoute, fleet: Fleet) -> Iterator[Cluster]:
     """The clusters of one model: for each protocol and size class."""
+    tls_from = fleet.state_dir if any(backend.tls for backend in fleet.backends) else None
     for protocol, size in product(PROTOCOLS, model.size_classes):
         cluster = Cluster()
-        cluster.CopyFrom(_template(protocol, policy, model.stateful))
+        cluster.CopyFrom(_template(protocol, fleet.policy, model.stateful, tls_from))
         cluster.name = cluster_name(protocol, model.model, size)
         yield cluster
 
 
 @lru_cache
-def _template(protocol: str, policy: PolicySettings, stateful: bool) -> Cluster:
+def _template(protocol: str, policy: PolicySettings, stateful: bool, tls_from: Path | None) -> Cluster:
     http: dict[str, AnyValue] = {"http2_protocol_options": {}} if protocol == "grpc" else {"http_protocol_options": {}}
     fields: dict[str, AnyValue] = {
         "type": "EDS",
@@ -62,6 +65,8 @@ def _template(protocol: str, policy: PolicySettings, stateful: bool) -> Cluster:
             )
         },
     }
+    if tls_from and protocol == "grpc":
+        fields["transport_socket_matches"] = [to_tritons(tls_from)]
     return parse(fields, Cluster())
 
 
@@ -89,17 +94,23 @@ def endpoints(model: ModelRoute, fleet: Fleet) -> Iterator[ClusterLoadAssignment
         able = [(fleet.backend(name), weight_of(share)) for name, share in shares if share > 0]
         assignment = ClusterLoadAssignment(cluster_name=cluster_name(protocol, model.model, size))
         weighted = [
-            endpoint(str(b.host), b.grpc_port if protocol == "grpc" else b.http_port, weight) for b, weight in able
+            endpoint(str(b.host), b.grpc_port, weight, tls_name(b))
+            if protocol == "grpc"
+            else endpoint(str(b.host), b.http_port, weight)
+            for b, weight in able
         ]
         assignment.endpoints.add().lb_endpoints.extend(weighted)
         yield assignment
 
 
 @lru_cache(maxsize=1 << 16)  # a fleet has few addresses and few weights, and every table repeats them for every model
-def endpoint(host: str, port: int, weight: int) -> LbEndpoint:
-    """One endpoint; the caller copies it."""
+def endpoint(host: str, port: int, weight: int, tls: str = "") -> LbEndpoint:
+    """One endpoint; the caller copies it. `tls` is whom its certificate must be made out to; "" for plain text."""
     made = LbEndpoint()
     made.load_balancing_weight.value = weight
     made.endpoint.address.socket_address.address = host
     made.endpoint.address.socket_address.port_value = port
+    if tls:
+        made.endpoint.hostname = tls
+        made.metadata.filter_metadata["envoy.transport_socket_match"]["tls"] = True
     return made

@@ -12,8 +12,8 @@ def snapshot(table: RoutingTable, fleet: Fleet) -> Snapshot:
     """Every resource for the gateway."""
     models = table.routes.values()
     return {
-        LISTENER: Resources.of((m.name, pack(m)) for m in listeners(fleet.gateway)),
-        ROUTES: Resources.of((r.name, pack(r)) for r in routes(table, fleet.gateway)),
-        CLUSTER: Resources.of((c.name, pack(c)) for m in models for c in clusters(m, fleet.policy)),
+        LISTENER: Resources.of((m.name, pack(m)) for m in listeners(fleet)),
+        ROUTES: Resources.of((r.name, pack(r)) for r in routes(table, fleet)),
+        CLUSTER: Resources.of((c.name, pack(c)) for m in models for c in clusters(m, fleet)),
         ENDPOINTS: Resources.of((e.cluster_name, pack(e)) for m in models for e in endpoints(m, fleet)),
     }

@@ -5,35 +5,37 @@ from typing import Any
 
 from envoy.config.listener.v3.listener_pb2 import Listener
 
-from router.fleet import Gateway
+from router.fleet import Fleet
 from router.xds.message import extension, grpc_service, parse, socket_address, typed
 from router.xds.names import ROUTE_HEADER, ROUTER_GRPC, SEQUENCE_HEADER
+from router.xds.tls import api_key_filter, downstream, refusal_without_key
 
 LUA = "envoy.filters.http.lua"
 EXT_PROC = "envoy.filters.http.ext_proc"
-
+_ALPN = {"http": ["h2", "http/1.1"], "grpc": ["h2"]}
 
 _OVERRIDE = {
     EXT_PROC: typed("extensions.filters.http.ext_proc.v3.ExtProcPerRoute", overrides={}),
 }
 
 
-def listeners(gateway: Gateway) -> list[Listener]:
+def listeners(fleet: Fleet) -> list[Listener]:
     """The HTTP and the gRPC listener."""
     return [
-        _listener("http", gateway.host, gateway.http_port, [_lua(), _router()]),
-        _listener("grpc", gateway.host, gateway.grpc_port, [_lua(), _ext_proc(), _router()]),
+        _listener("http", fleet, fleet.gateway.http_port, [_lua(), _router()]),
+        _listener("grpc", fleet, fleet.gateway.grpc_port, [_lua(), _ext_proc(), _router()]),
     ]
 
 
-def _listener(name: str, host: str, port: int, filters: list[dict[str, Any]]) -> Listener:
+def _listener(name: str, fleet: Fleet, port: int, filters: list[dict[str, Any]]) -> Listener:
+    security = fleet.security.gateway
     manager = extension(
         "envoy.filters.network.http_connection_manager",
         "extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
         stat_prefix=name,
         codec_type="AUTO" if name == "http" else "HTTP2",
         rds={"route_config_name": name, "config_source": {"ads": {}, "resource_api_version": "V3"}},
-        http_filters=filters,
+        http_filters=[*api_key_filter(security, fleet.state_dir), *filters],
         early_header_mutation_extensions=[_drop_our_header()],
         # A client must not be able to tell the gateway from one Triton.
         server_header_transformation="PASS_THROUGH",
@@ -41,13 +43,18 @@ def _listener(name: str, host: str, port: int, filters: list[dict[str, Any]]) ->
         skip_xff_append=True,
         # An inference may be silent for long; its own deadline bounds it.
         stream_idle_timeout="0s",
-        local_reply_config=_local_replies(),
+        local_reply_config=_local_replies(name),
     )
     return parse(
         {
             "name": name,
-            "address": socket_address(host, port),
-            "filter_chains": [{"filters": [manager]}],
+            "address": socket_address(fleet.gateway.host, port),
+            "filter_chains": [
+                {
+                    "filters": [manager],
+                    **downstream(security, fleet.state_dir, _ALPN[name]),
+                }
+            ],
         },
         Listener(),
     )
@@ -61,9 +68,12 @@ def _drop_our_header() -> dict[str, Any]:
     )
 
 
-def _local_replies() -> dict[str, Any]:
-    """Errors that Envoy itself answers, in Triton's JSON shape: tritonclient reads `["error"]`."""
-    return {"body_format": {"json_format": {"error": "%LOCAL_REPLY_BODY%"}}}
+def _local_replies(listener: str) -> dict[str, Any]:
+    """Errors that Envoy itself answers, in Triton's shape: tritonclient reads `["error"]`; gRPC has plain text."""
+    body = {"json_format": {"error": "%LOCAL_REPLY_BODY%"}}
+    if listener == "grpc":
+        body = {"text_format_source": {"inline_string": "%LOCAL_REPLY_BODY%"}}
+    return {"body_format": body, "mappers": [refusal_without_key()]}
 
 
 def _lua() -> dict[str, Any]:

@@ -14,6 +14,9 @@ M = TypeVar("M")
 # ParseDict finds the types named by "@type" in the default pool, where an import puts them.
 for _module in (
     "access_loggers.grpc.v3.als_pb2",
+    "common.matching.v3.extension_matcher_pb2",
+    "filters.common.matcher.action.v3.skip_action_pb2",
+    "filters.http.api_key_auth.v3.api_key_auth_pb2",
     "filters.http.ext_proc.v3.ext_proc_pb2",
     "filters.http.header_mutation.v3.header_mutation_pb2",
     "filters.http.lua.v3.lua_pb2",
@@ -22,6 +25,8 @@ for _module in (
     "filters.network.http_connection_manager.v3.http_connection_manager_pb2",
     "http.early_header_mutation.header_mutation.v3.header_mutation_pb2",
     "retry.host.previous_hosts.v3.previous_hosts_pb2",
+    "transport_sockets.tls.v3.secret_pb2",
+    "transport_sockets.tls.v3.tls_pb2",
     "upstreams.http.v3.http_protocol_options_pb2",
 ):
     importlib.import_module(f"envoy.extensions.{_module}")

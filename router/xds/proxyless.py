@@ -18,6 +18,7 @@ from router.xds.clusters import endpoint, weight_of
 from router.xds.message import extension, parse, typed
 from router.xds.names import cluster_name
 from router.xds.snapshot import CLUSTER, ENDPOINTS, LISTENER, Resources, Snapshot, pack
+from router.xds.tls import proxyless_to_tritons
 
 
 def snapshot(table: RoutingTable, fleet: Fleet) -> Snapshot:
@@ -25,7 +26,7 @@ def snapshot(table: RoutingTable, fleet: Fleet) -> Snapshot:
     models = table.routes.values()
     return {
         LISTENER: Resources.of((m.model, _listener(m.model, m.stateful)) for m in models),
-        CLUSTER: Resources.of((cluster_name("grpc", m.model), pack(_cluster(m))) for m in models),
+        CLUSTER: Resources.of((cluster_name("grpc", m.model), pack(_cluster(m, fleet))) for m in models),
         ENDPOINTS: Resources.of((cluster_name("grpc", m.model), pack(_endpoints(m, fleet))) for m in models),
     }
 
@@ -53,8 +54,10 @@ def _route(model: str, stateful: bool) -> dict[str, Any]:
     return {"match": {"prefix": ""}, "route": action}
 
 
-def _cluster(model: ModelRoute) -> Cluster:
-    cluster = Cluster(name=cluster_name("grpc", model.model), type=Cluster.EDS)
+def _cluster(model: ModelRoute, fleet: Fleet) -> Cluster:
+    secure = [backend for backend in (fleet.backend(c.backend) for c in model.candidates) if backend.tls]
+    cluster = parse(proxyless_to_tritons(secure) if secure else {}, Cluster())
+    cluster.name, cluster.type = cluster_name("grpc", model.model), Cluster.EDS
     cluster.lb_policy = Cluster.RING_HASH if model.stateful else Cluster.ROUND_ROBIN
     cluster.eds_cluster_config.eds_config.ads.SetInParent()
     return cluster
@@ -62,9 +65,11 @@ def _cluster(model: ModelRoute) -> Cluster:
 
 def _endpoints(model: ModelRoute, fleet: Fleet) -> ClusterLoadAssignment:
     assignment = ClusterLoadAssignment(cluster_name=cluster_name("grpc", model.model))
+    # TLS is a property of a client's whole cluster: where any backend has it, those without are left to the gateway.
+    only_tls = any(fleet.backend(c.backend).tls for c in model.candidates)
     for candidate in model.candidates:
-        if candidate.share > 0:
-            backend = fleet.backend(candidate.backend)
+        backend = fleet.backend(candidate.backend)
+        if candidate.share > 0 and (backend.tls or not only_tls):
             locality = assignment.endpoints.add()
             locality.locality.zone = backend.name
             locality.load_balancing_weight.value = weight_of(candidate.share)

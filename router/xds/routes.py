@@ -8,7 +8,7 @@ from envoy.config.route.v3.route_pb2 import RouteConfiguration
 from envoy.type.matcher.v3.http_inputs_pb2 import HttpRequestHeaderMatchInput
 from xds.type.matcher.v3.matcher_pb2 import Matcher
 
-from router.fleet import Gateway
+from router.fleet import Fleet
 from router.policy.table import ModelRoute, RoutingTable
 from router.size_class import SizeClass
 from router.xds.listeners import EXT_PROC, LUA, filter_override
@@ -23,6 +23,7 @@ from router.xds.names import (
     cluster_name,
 )
 from router.xds.snapshot import pack
+from router.xds.tls import KEY_HEADERS
 
 # A retry never follows a response byte. Nothing has been computed in the first group; in the second a
 # backend may have computed, so only a model without sequences may be asked twice. "Draining" is NOT_FOUND
@@ -38,26 +39,24 @@ _RETRIES = 3
 _KINDS = ("unary", "stream", "large")
 
 
-def routes(table: RoutingTable, gateway: Gateway) -> list[RouteConfiguration]:
+def routes(table: RoutingTable, fleet: Fleet) -> list[RouteConfiguration]:
     """The route configurations of the HTTP and the gRPC listener."""
     return [
-        _configuration("http", table, gateway, _control_route(ROUTER_HTTP)),
-        _configuration("grpc", table, gateway, _grpc_by_path()),
+        _configuration("http", table, fleet, _control_route(ROUTER_HTTP)),
+        _configuration("grpc", table, fleet, _grpc_by_path()),
     ]
 
 
-def _configuration(
-    protocol: str, table: RoutingTable, gateway: Gateway, otherwise: Matcher.OnMatch
-) -> RouteConfiguration:
+def _configuration(protocol: str, table: RoutingTable, fleet: Fleet, otherwise: Matcher.OnMatch) -> RouteConfiguration:
     host = VirtualHost(name=protocol, domains=["*"], request_headers_to_remove=[ROUTE_HEADER])
-    host.request_body_buffer_limit.value = gateway.max_request_bytes
+    host.request_body_buffer_limit.value = fleet.gateway.max_request_bytes
     tree = host.matcher.matcher_tree
     tree.input.name = "route"
     tree.input.typed_config.CopyFrom(_request_header(ROUTE_HEADER))
     for route in table.routes.values():
         if any(route.shares.values()):
             for kind in _KINDS if route.large_from else _KINDS[:-1]:
-                to_model = _model_route(protocol, kind, route, gateway)
+                to_model = _model_route(protocol, kind, route, fleet)
                 tree.exact_match_map.map[f"{kind}/{route.model}"].CopyFrom(_action(to_model))
     if not tree.exact_match_map.map:
         host.matcher.ClearField("matcher_tree")  # Envoy refuses an empty map
@@ -65,17 +64,19 @@ def _configuration(
     return RouteConfiguration(name=protocol, virtual_hosts=[host])
 
 
-def _model_route(protocol: str, kind: str, model: ModelRoute, gateway: Gateway) -> Route:
+def _model_route(protocol: str, kind: str, model: ModelRoute, fleet: Fleet) -> Route:
     route = Route(name=f"{kind}/{model.model}")
     route.match.prefix = "/"
     size = SizeClass.LARGE if kind == "large" else SizeClass.SMALL
     route.route.cluster = cluster_name(protocol, model.model, size)
-    route.route.timeout.FromMilliseconds(0 if kind == "stream" else int(gateway.request_timeout_s * 1000))
+    route.route.timeout.FromMilliseconds(0 if kind == "stream" else int(fleet.gateway.request_timeout_s * 1000))
     # The client's own deadline, whatever it is; it shows as another flag in the log than ours.
     route.route.max_stream_duration.grpc_timeout_header_max.SetInParent()
     route.route.retry_policy.CopyFrom(_retries(protocol, model.stateful))
     if model.stateful:
         route.route.hash_policy.add().header.header_name = SEQUENCE_HEADER
+    if fleet.security.gateway.api_keys:
+        route.request_headers_to_remove.extend(KEY_HEADERS)
     _tell_lua(route, model)
     return route
 
