@@ -52,8 +52,8 @@ def model_is_ready(table: RoutingTable, state: FleetState, model: str, version: 
 
 
 def server_metadata(state: FleetState) -> dict[str, Any]:
-    """Name and version of the first reachable server, and the extensions that all of them have."""
-    servers = [o.server for o in state.observations.values() if o.reachable and o.server]
+    """Name and version of one reachable server (always the same one), and the extensions that all of them have."""
+    servers = [o.server for _, o in sorted(state.observations.items()) if o.reachable and o.server]
     if not servers:
         return {}
     everywhere = set.intersection(*(set(s.get("extensions", ())) for s in servers))

@@ -16,7 +16,7 @@ from tests.e2e.conformance.http_cases import (
 
 # What the gateway does not do yet, and why.
 PENDING = {
-    "metrics are not on this port": "the gateway hands every other path to the router, whose port has metrics and the admin API",
+    "metrics are not on this port": "unknown paths reach the router, whose port has metrics and the admin API",
     "a method that HTTP does not know": "Envoy refuses methods of nobody's making unless allow_custom_methods is set",
 }
 
