@@ -22,6 +22,7 @@ export LC_ALL := C.UTF-8
 unexport PYTHONPATH PYTHONHOME
 
 .DEFAULT_GOAL := help
+include ansible/molecule.mk
 .PHONY: help up down status venv model-repo test lint bench clean
 
 help: ## List these targets
@@ -63,8 +64,8 @@ lint: $(INSTALLED) ## Check code, types, roles and YAML
 	ruff check .
 	ruff format --check .
 	mypy
-	mypy $$(find roles -name '*.py' -path '*/library/*' -o -name '*.py' -path '*/files/*')
-	yamllint --strict --config-file ansible/yamllint.yml ansible roles tests/roles
+	mypy images/testbed $$(find roles -name '*.py' -path '*/library/*' -o -name '*.py' -path '*/files/*' -o -name '*.py' -path '*/module_utils/*')
+	yamllint --strict --config-file ansible/yamllint.yml ansible roles tests/roles .config
 	ansible-lint --offline --config-file ansible/ansible-lint.yml
 
 bench: $(INSTALLED) ## Measure direct, proxyless, gateway and plain Envoy in turn

@@ -94,9 +94,9 @@ def endpoints(model: ModelRoute, fleet: Fleet) -> Iterator[ClusterLoadAssignment
         able = [(fleet.backend(name), weight_of(share)) for name, share in shares if share > 0]
         assignment = ClusterLoadAssignment(cluster_name=cluster_name(protocol, model.model, size))
         weighted = [
-            endpoint(str(b.host), b.grpc_port, weight, tls_name(b))
+            endpoint(str(b.host), b.grpc_port, weight, b.name if model.stateful else "", tls_name(b))
             if protocol == "grpc"
-            else endpoint(str(b.host), b.http_port, weight)
+            else endpoint(str(b.host), b.http_port, weight, b.name if model.stateful else "")
             for b, weight in able
         ]
         assignment.endpoints.add().lb_endpoints.extend(weighted)
@@ -104,12 +104,19 @@ def endpoints(model: ModelRoute, fleet: Fleet) -> Iterator[ClusterLoadAssignment
 
 
 @lru_cache(maxsize=1 << 16)  # a fleet has few addresses and few weights, and every table repeats them for every model
-def endpoint(host: str, port: int, weight: int, tls: str = "") -> LbEndpoint:
-    """One endpoint; the caller copies it. `tls` is whom its certificate must be made out to; "" for plain text."""
+def endpoint(host: str, port: int, weight: int, hash_key: str = "", tls: str = "") -> LbEndpoint:
+    """One endpoint; the caller copies it.
+
+    Args:
+        hash_key: what Maglev hashes in place of the address, so that a sequence finds the same backend on both ports.
+        tls: whom its certificate must be made out to; "" for plain text.
+    """
     made = LbEndpoint()
     made.load_balancing_weight.value = weight
     made.endpoint.address.socket_address.address = host
     made.endpoint.address.socket_address.port_value = port
+    if hash_key:
+        made.metadata.filter_metadata["envoy.lb"]["hash_key"] = hash_key
     if tls:
         made.endpoint.hostname = tls
         made.metadata.filter_metadata["envoy.transport_socket_match"]["tls"] = True
