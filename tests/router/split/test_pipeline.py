@@ -50,6 +50,7 @@ def test_requests_at_the_same_time_are_batched_and_each_gets_its_own_answer(
     split_cluster: Any, gateway_client: Any, real_files: Mapping[str, Path], tensors_of: Any
 ) -> None:
     results: queue.Queue[tuple[int, Any, Any]] = queue.Queue()
+    before = split_cluster.executions("file_type_split")
     requests = [{"bytes": RANDOM.randint(0, 257, (1, 2048)).astype(np.int32)} for _ in range(24)]
     for number, request in enumerate(requests):
         gateway_client.client.async_infer(
@@ -62,8 +63,7 @@ def test_requests_at_the_same_time_are_batched_and_each_gets_its_own_answer(
         assert error is None
         answered = {"target_label": result.as_numpy("target_label")}
         assert_same(answered, whole(real_files["file_type"], requests[number]))
-    executions, inferences = split_cluster.executions("file_type_split")
-    assert executions < inferences
+    assert split_cluster.executions("file_type_split") - before < len(requests)
 
 
 def test_a_deadline_is_passed_on_and_the_error_names_the_segment(gateway_client: Any) -> None:
@@ -107,6 +107,7 @@ def test_the_whole_model_answers_while_a_segments_server_is_out(
         assert "Falling back to the whole model 'ocr_det'" in split_cluster.log("cuda")
     finally:
         split_cluster.start("rocm")
+        split_cluster.wait_ready("rocm")
     wait_until(lambda: by_segments(split_cluster, gateway_client, "file_type"))
 
 

@@ -197,6 +197,17 @@ def test_the_command_writes_a_repository_for_each_pool(mixed: Callable[[int], Pa
     assert [step["model"] for step in steps["segments"]] == ["m_split_0", "m_split_1"]
 
 
+def test_the_whole_model_keeps_its_weights_in_other_files(mixed: Callable[[int], Path], tmp_path: Path) -> None:
+    model = onnx.load(mixed(LITTLE))
+    (tmp_path / "external").mkdir()
+    file = tmp_path / "external" / "m.onnx"
+    onnx.save_model(model, file, save_as_external_data=True, location="weights.bin")
+    run(str(file), "--out", str(tmp_path / "out"), "--force", "2")
+    written = tmp_path / "out" / "cuda" / "m" / "1"
+    onnx.checker.check_model(str(written / "model.onnx"))
+    assert (written / "weights.bin").read_bytes() == (tmp_path / "external" / "weights.bin").read_bytes()
+
+
 def test_a_folder_that_holds_something_is_left_alone(mixed: Callable[[int], Path], tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "note").touch()
