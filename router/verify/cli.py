@@ -52,7 +52,7 @@ def verify(  # noqa: PLR0917 - each is an option of the command
     if as_json:
         typer.echo(document_of(results), nl=False)
     else:
-        Console().print(*summary(results), sep="\n")
+        Console(highlight=False).print(*summary(results), sep="\n")
         out = out or default_file(state_dir / "verified", results.host.name, which, results.started)
     if out is not None:
         write_results(results, out)

@@ -26,13 +26,12 @@ from router.verify.tensor_values import from_ort, numeric, to_ort
 Nodes = tuple[tuple[str, str], ...]
 """What ran: (operator, provider) of every kernel, in order."""
 
-# The name of the device that holds a provider's tensors. MIGraphX tensors are "cuda" ones to
-# onnxruntime's Python API in AMD's builds, too.
-_DEVICES = {
-    "CUDAExecutionProvider": "cuda",
-    "TensorrtExecutionProvider": "cuda",
-    "MIGraphXExecutionProvider": "cuda",
-    "ROCMExecutionProvider": "cuda",
+# PCI vendors of the devices that providers copy tensors to.
+_VENDORS = {
+    "CUDAExecutionProvider": 0x10DE,
+    "TensorrtExecutionProvider": 0x10DE,
+    "MIGraphXExecutionProvider": 0x1002,
+    "ROCMExecutionProvider": 0x1002,
 }
 # What stands between a provider and the CPU in production, so here too.
 _BEHIND = {"TensorrtExecutionProvider": ("CUDAExecutionProvider",)}
@@ -151,13 +150,19 @@ def _seconds(run: Callable[[], object]) -> float:
 
 
 def _transfer_seconds(case: Case, actual: Sequence[Value], settings: Settings) -> float | None:
-    """Mean time of copying the inputs to the device and the outputs back; None where nothing is copied."""
-    device = _DEVICES.get(settings.provider)
+    """Mean time of copying the inputs to the device and the outputs back; None where nothing can be copied.
+
+    That an onnxruntime build cannot place a tensor by itself says nothing about the operator.
+    """
+    vendor = _VENDORS.get(settings.provider)
     arrays = (*case.inputs, *actual)
-    if device is None or not all(numeric(value) and value.dtype.kind in "fiub" for value in arrays):
+    if vendor is None or not all(numeric(value) and value.dtype.kind in "fiub" for value in arrays):
         return None
-    place = partial(ort.OrtValue.ortvalue_from_numpy, device_type=device)
-    there = [_seconds(lambda: [place(value) for value in case.inputs]) for _ in range(settings.repeats)]
-    placed = [place(value) for value in actual]
-    back = [_seconds(lambda: [value.numpy() for value in placed]) for _ in range(settings.repeats)]
+    place = partial(ort.OrtValue.ortvalue_from_numpy, device_type="gpu", vendor_id=vendor)
+    try:
+        there = [_seconds(lambda: [place(value) for value in case.inputs]) for _ in range(settings.repeats)]
+        placed = [place(value) for value in actual]
+        back = [_seconds(lambda: [value.numpy() for value in placed]) for _ in range(settings.repeats)]
+    except Exception:  # noqa: BLE001 - see above
+        return None
     return fmean(there) + fmean(back)

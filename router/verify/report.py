@@ -13,6 +13,10 @@ from rich.table import Table
 from router.operators.verdict import operator_label
 from router.verify.results import Execution, FailureKind, Record, Results
 
+_NO_TRANSFER = {
+    "no_device": "{} copies nothing to a device",
+    "unavailable": "This onnxruntime cannot place tensors on the device of {}",
+}
 _OUTCOMES = ("passed", "partly", "failed")
 
 
@@ -31,8 +35,8 @@ def summary(results: Results) -> Iterator[RenderableType]:
     failed = [record for record in results.records if record.failures and not _only_lacks_a_type(record)]
     yield from map(_failure, failed)
     yield _in_one_line(results)
-    if results.transfer == "no_device":
-        yield f"{results.provider} copies nothing to a device: there are no transfer times."
+    if results.transfer != "measured":
+        yield f"{_NO_TRANSFER[results.transfer].format(results.provider)}: there are no transfer times."
 
 
 def _only_lacks_a_type(record: Record) -> bool:

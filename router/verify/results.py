@@ -112,7 +112,11 @@ class Record(_Model):
 
 
 class Results(_Model):
-    """Everything one run of `bimetal ops verify` found."""
+    """Everything one run of `bimetal ops verify` found.
+
+    `transfer` says why no timing has a transfer: the CPU provider has no device, or onnxruntime's
+    build could not place tensors on it.
+    """
 
     format: Literal[1] = 1
     target: Target
@@ -124,7 +128,7 @@ class Results(_Model):
     python: str
     started: AwareDatetime
     duration_seconds: float
-    transfer: Literal["measured", "no_device"]
+    transfer: Literal["measured", "unavailable", "no_device"]
     records: tuple[Record, ...]
 
     @property

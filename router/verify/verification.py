@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from itertools import groupby
 from pathlib import Path
+from typing import Literal
 
 import onnx
 import onnxruntime as ort
@@ -118,9 +119,16 @@ def verify(
         python=platform.python_version(),
         started=started,
         duration_seconds=time.monotonic() - clock,
-        transfer="no_device" if target is Target.CPU else "measured",
+        transfer=_transfer(target, records),
         records=records,
     )
+
+
+def _transfer(target: Target, records: Iterable[Record]) -> Literal["measured", "unavailable", "no_device"]:
+    if target is Target.CPU:
+        return "no_device"
+    timings = [timing for record in records for timing in (record.smallest, record.largest)]
+    return "measured" if any(timing and timing.transfer_seconds is not None for timing in timings) else "unavailable"
 
 
 def _records(

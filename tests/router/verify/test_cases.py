@@ -43,13 +43,14 @@ def test_a_zero_sized_input_counts_as_nothing(make_case: MakeCase) -> None:
 
 
 def test_a_half_precision_twin_has_rounded_inputs_and_expects_what_follows_from_them(make_case: MakeCase) -> None:
-    x = np.array([1.0001, -3], np.float32)
-    case = make_case(helper.make_node("Abs", ["x"], ["y"]), {"x": x}, {"y": np.abs(x)}, 13, "abs")
+    x = np.array([0.9999, 0.999, -3], np.float32)  # in fp16 the first is 1, in bf16 the second is, too
+    case = make_case(helper.make_node("Floor", ["x"], ["y"]), {"x": x}, {"y": np.floor(x)}, 13, "floor")
     twins = {twin.variant.type: twin for twin in half_precision_twins(case)}
     assert set(twins) == {"fp16", "bf16"}
     assert twins["fp16"].outputs[0].dtype == np.float16
     assert twins["bf16"].inputs[0].dtype == ml_dtypes.bfloat16
-    assert twins["fp16"].outputs[0].tolist() == [1.0, 3.0]
+    assert twins["fp16"].outputs[0].tolist() == [1, 0, -3]
+    assert twins["bf16"].outputs[0].tolist() == [1, 1, -3]
 
 
 def test_inputs_that_must_stay_fp32_do(cases_of: Cases) -> None:
