@@ -5,9 +5,13 @@ import stat
 from collections.abc import Callable
 from pathlib import Path
 
+import structlog
+
 from router.errors import FleetFileError, SecretFileError
 from router.fleet import Fleet, point_at
 from router.security.secrets import check_mode, read_api_keys, read_token
+
+log = structlog.get_logger(__name__)
 
 
 def check_security_files(fleet_file: Path, fleet: Fleet) -> None:
@@ -37,6 +41,8 @@ def check_security_files(fleet_file: Path, fleet: Fleet) -> None:
         except SecretFileError as error:
             where = point_at(fleet_file, ("security", *key_in_section))
             raise FleetFileError(f"{where}: {error.what}", error.next_step) from error
+    if security.insecure:
+        log.warning("security.insecure is set: ports that other hosts reach may be open to all of them")
 
 
 def _check_pair(certificate: Path, key: Path) -> None:

@@ -1,6 +1,7 @@
 """What a request to the router's HTTP port must bring: nothing, an API key, or the admin token."""
 
 import posixpath
+from collections.abc import Iterator
 from enum import Enum
 from urllib.parse import unquote
 
@@ -25,22 +26,27 @@ class Access(Enum):
 def access_to(path: str, open_metrics: bool) -> Access:
     """What a path needs.
 
-    Loading and unloading of models is administration. The path is read as the most generous reader would: what this
-    port does not know is handed to a Triton, by a client that resolves `..` and escapes on its own.
+    Loading and unloading of models is administration. Open is only what is spelt exactly so; but a path needs the token
+    if any reader could take it for administration: what this port does not know is handed to a Triton, by a client that
+    resolves `..` and escapes on its own.
     """
-    path = _resolved(path)
-    if path in {"/v2/health/live", "/v2/health/ready"}:
+    if path in {"/v2/health/live", "/v2/health/ready"} or (path == "/metrics" and open_metrics):
         return Access.ANYBODY
-    if path == "/metrics":
-        return Access.ANYBODY if open_metrics else Access.ADMIN
+    return Access.ADMIN if any(map(_is_administration, _readings(path))) else Access.CLIENT
+
+
+def _is_administration(path: str) -> bool:
     loads = path.startswith("/v2/repository/") and path != "/v2/repository/index"
-    return Access.ADMIN if loads or path.startswith("/admin") else Access.CLIENT
+    return loads or path.startswith("/admin") or path == "/metrics"
 
 
-def _resolved(path: str) -> str:
-    while path != (plain := unquote(path)):
-        path = plain
-    return "/" + posixpath.normpath(path).lstrip("/")
+def _readings(path: str) -> Iterator[str]:
+    """The path as it stands, and as it reads when escapes and dots are resolved, once or again and again."""
+    previous = None
+    while path != previous:
+        yield path
+        yield "/" + posixpath.normpath(path).lstrip("/")
+        previous, path = path, unquote(path)
 
 
 class HttpGuard:

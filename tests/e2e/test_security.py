@@ -277,16 +277,21 @@ def _served(secured: SecureCluster) -> str:
     return ssl.get_server_certificate(("127.0.0.1", secured.ports["http"])).strip()
 
 
-def test_changed_api_keys_are_in_force_once_the_router_was_restarted(secured: SecureCluster) -> None:
-    keys = secured.folder / "api-keys"
-    before = keys.read_text()
+def test_changed_keys_and_open_health_are_in_force_once_the_router_was_restarted(secured: SecureCluster) -> None:
+    keys, fleet = secured.folder / "api-keys", secured.fleet_file
+    before = keys.read_text(), fleet.read_text()
     keys.write_text(f"{API_KEY}\n")
+    fleet.write_text(before[1].replace("  gateway:\n    api_keys", "  gateway:\n    open_health: true\n    api_keys"))
     try:
         _restart_router(secured)
         wait_until(lambda: secured.ask("http", INFER, BODY, x_api_key=OTHER_KEY)[0] == 401)
+        wait_until(lambda: secured.ask("http", "/v2/health/ready")[0] == 200)
+        assert secured.ask("http", "/v2/health/../models/identity/infer", BODY)[0] == 401
+        assert secured.ask("http", "/v2/models/identity/ready")[0] == 401
         assert secured.ask("http", INFER, BODY, x_api_key=API_KEY)[0] == 200
     finally:
-        keys.write_text(before)
+        keys.write_text(before[0])
+        fleet.write_text(before[1])
 
 
 def _restart_router(secured: SecureCluster) -> None:
