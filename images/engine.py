@@ -20,6 +20,7 @@ _UNREACHABLE = re.compile(
     r"context deadline exceeded|Client\.Timeout|EOF$|network is unreachable",
     re.IGNORECASE,
 )
+_NOT_THERE = re.compile(r"manifest unknown|manifest for .* not found|access denied|requested access to the resource")
 _NO_MIRROR = re.compile(r"Temporary failure resolving|Could not resolve '|Failed to fetch http")
 _NO_SPACE = re.compile(r"no space left on device|No space left|You don't have enough free space", re.IGNORECASE)
 
@@ -150,7 +151,7 @@ def problem(subject: str, message: str) -> ImageError:
             f"{subject}: the registry cannot be reached: {message}.",
             "check the network, or build offline: make images OFFLINE_BASE=1",
         )
-    if "not found" in message or "manifest unknown" in message or "denied" in message:
+    if _NOT_THERE.search(message):
         return RegistryError(f"{subject}: the registry has no such image for you: {message}.", "check name and log-in")
     return EngineError(f"{subject}: {message}.", "read the engine's message")
 
@@ -166,7 +167,7 @@ def _built_id(stream: Iterator[Mapping[str, Any]], on_step: Step) -> str:
             if line.startswith("Step "):
                 on_step(line)
         if "error" in entry:
-            raise problem("build", f"{_flat(entry['error'])} | {' | '.join(lines[-6:])}")
+            raise problem("build", f"{' | '.join(lines[-6:])}: {_flat(entry['error'])}")
         image_id = entry.get("aux", {}).get("ID", image_id)
     if not image_id:
         raise EngineError("The build ended without an image.", "read the engine's log")

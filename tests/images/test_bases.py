@@ -86,7 +86,7 @@ def test_a_bootstrap_that_breaks_off_leaves_nothing_that_passes_for_a_base(
     matrix: Matrix, engine: FakeEngine, tmp_path: Path, mmdebstrap: Path
 ) -> None:
     mmdebstrap.write_text('#!/bin/sh\nfor last; do :; done\necho half > "$last"; echo "E: no mirror" >&2; exit 1\n')
-    with pytest.raises(ImageError, match="mmdebstrap bookworm failed: E: no mirror. Next: check the mirror"):
+    with pytest.raises(ImageError, match=r"mmdebstrap bookworm failed: E: no mirror. Next: check the mirror"):
         resolve(matrix, engine, tmp_path / "cache", offline=True)
     assert list((tmp_path / "cache").iterdir()) == []
     assert engine.images == {}

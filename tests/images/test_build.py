@@ -46,16 +46,12 @@ def test_the_same_inputs_are_not_built_again_whatever_the_commit(
 
 
 def test_a_change_of_our_own_files_leaves_the_python_environment_alone(
-    matrix: Matrix,
-    engine: FakeEngine,
-    tmp_path: Path,
-    revision: Revision,
-    no_index: list[str],
-    monkeypatch: pytest.MonkeyPatch,
+    matrix: Matrix, engine: FakeEngine, tmp_path: Path, revision: Revision, no_index: list[str]
 ) -> None:
     first = build(matrix, engine, tmp_path, revision)
-    monkeypatch.setattr("images.render.tree", lambda *_: {"rootfs/changed": context.File(b"new")})
-    second = build(matrix, engine, tmp_path, revision)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("images.render.tree", lambda *_: {"rootfs/changed": context.File(b"new")})
+        second = build(matrix, engine, tmp_path, revision)
     assert second.tag != first.tag
     assert len(no_index) == 1
     assert len([name for name in engine.images if name.startswith(PYTHON_REPOSITORY)]) == 1

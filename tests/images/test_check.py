@@ -21,7 +21,7 @@ class RunningEngine(FakeEngine):
         self.options: dict[str, Any] = {}
         self._answers = [(0, tools), (status, output)]
 
-    def run(self, image: str, command: list[str], **options: Any) -> tuple[int, str]:
+    def run(self, image: str, command: list[str], **options: Any) -> tuple[int, str]:  # noqa: ARG002 - Engine has them
         self.options = options
         return self._answers.pop(0)
 
@@ -65,5 +65,5 @@ def test_a_failed_check_is_shown_and_the_passed_ones_are_not() -> None:
 
 
 def test_an_image_that_is_not_there_is_said_to_be_that() -> None:
-    with pytest.raises(SelfTestError, match="The engine has no y. Next: build it"):
+    with pytest.raises(SelfTestError, match=r"The engine has no y. Next: build it"):
         check.self_test(RunningEngine(GOOD), "y", "triton")

@@ -7,8 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from images import cli, engine
-from images.errors import EngineError
-from images.matrix import MatrixError
+from images.errors import EngineError, MatrixError
 
 runner = CliRunner()
 

@@ -18,7 +18,7 @@ STEPS = [{"stream": "Step 1/2 : FROM x\n"}, {"stream": " ---> 0123\n"}, {"stream
         ("write /var/lib/x: no space left on device", EngineError, "no space left.*Next: docker image prune"),
         ("E: You don't have enough free space in /var/cache", EngineError, "no space left"),
         (
-            "Get https://r/v2/: dial tcp: lookup r: no such host",
+            "dial tcp: lookup r: no such host",
             RegistryError,
             "registry cannot be reached.*OFFLINE_BASE=1",
         ),
@@ -26,6 +26,7 @@ STEPS = [{"stream": "Step 1/2 : FROM x\n"}, {"stream": " ---> 0123\n"}, {"stream
         ("manifest for x:1 not found: manifest unknown", RegistryError, "no such image for you"),
         ("pull access denied for x", RegistryError, "no such image for you.*log-in"),
         ("Temporary failure resolving 'mirror.example'", EngineError, "cannot reach the distribution's mirror"),
+        ("E: Version '1' for 'libx' was not found", EngineError, "x:1: E: Version"),
         ("exploded", EngineError, "x:1: exploded"),
     ],
 )
@@ -44,7 +45,7 @@ def test_a_build_reports_its_steps_and_gives_the_id() -> None:
 
 def test_a_step_that_fails_is_reported_with_its_last_lines_in_one_line() -> None:
     failed = [*STEPS, {"stream": "E: no package\n"}, {"error": "The command\nreturned 100"}]
-    with pytest.raises(EngineError, match=r"build: The command returned 100 \| .*RUN y \| E: no package") as error:
+    with pytest.raises(EngineError, match=r"RUN y \| E: no package: The command returned 100\. Next") as error:
         engine._built_id(iter(failed), lambda _: None)
     assert "\n" not in str(error.value)
 

@@ -19,9 +19,7 @@ def test_an_entry_is_added_and_the_others_stay(tmp_path: Path) -> None:
 
 
 def test_an_image_that_was_never_built_is_named_with_the_next_step(tmp_path: Path) -> None:
-    with pytest.raises(
-        ImageError, match=r"cpu:1 is not in images.lock.json. Next: build it: bimetal-images build cpu:1"
-    ):
+    with pytest.raises(ImageError, match=r"cpu:1 is not in images.lock.json. Next: build it: .* build cpu:1"):
         lock.entry_of(tmp_path / "images.lock.json", "cpu:1")
 
 

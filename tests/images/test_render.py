@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from images import render
+from images.errors import ImageError
 from images.matrix import Matrix, Row, choose, load
 
 PYTHON_IMAGE = "bimetal-build/python:1"
@@ -130,5 +131,5 @@ def test_labels_name_versions_and_revision(matrix: Matrix) -> None:
 
 def test_a_folder_without_git_cannot_be_built_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
-    with pytest.raises(render.ImageError, match="is no git checkout"):
+    with pytest.raises(ImageError, match="is no git checkout"):
         render.app_files("3.11", tmp_path)
