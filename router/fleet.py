@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from pydantic_core import ErrorDetails
 
 from router.errors import FleetFileError
+from router.learning.settings import LearningSettings
 from router.security.settings import Gap, Security
 
 Port = int
@@ -180,6 +181,7 @@ class Fleet(_Section):
     breaker: BreakerSettings = BreakerSettings()
     policy: PolicySettings = PolicySettings()
     probes: ProbeSettings = ProbeSettings()
+    learning: LearningSettings = LearningSettings()
     security: Security = Security()
     models: dict[str, ModelSettings] = Field(default_factory=dict)
     pools: dict[str, Pool] = Field(min_length=1)
@@ -213,6 +215,11 @@ class Fleet(_Section):
         """What is missing before these addresses may be bound."""
         tls_backends = [i for i, backend in enumerate(self.backends) if backend.tls]
         return self.security.gaps(self.gateway.host, self.router.host, tls_backends)
+
+    @property
+    def store_url(self) -> str:
+        """The SQLAlchemy URL of the state store."""
+        return f"sqlite:///{self.state_dir / 'router.db'}"
 
     def backend(self, name: str) -> Backend:
         """The backend of that name. Raises KeyError."""

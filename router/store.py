@@ -1,13 +1,15 @@
-"""What must outlive a restart: breaker states and the timeline of events. SQLite by default, any SQLAlchemy URL.
+"""What must outlive a restart: breaker states, the timeline of events and what was learned.
+
+SQLite by default, any SQLAlchemy URL.
 
 A store that is down stops nothing: the router goes on from memory, `Store.error` says so, and what could not be written
 is written when it is back.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import Float, Index, Integer, String, Text, create_engine, delete, select
+from sqlalchemy import Float, Index, Integer, String, Text, create_engine, delete, func, select
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 
@@ -53,6 +55,15 @@ class Remembered:
     drained: frozenset[str]
 
 
+class _LearnedRow(_Base):
+    __tablename__ = "learned"
+    kind: Mapped[str] = mapped_column(String(32), primary_key=True)
+    version: Mapped[int] = mapped_column(Integer, primary_key=True)
+    at: Mapped[float] = mapped_column(Float)
+    reason: Mapped[str] = mapped_column(Text)
+    document: Mapped[str] = mapped_column(Text)
+
+
 @dataclass(frozen=True)
 class Event:
     """Something that happened to a backend; `at` is a Unix time in seconds."""
@@ -61,6 +72,17 @@ class Event:
     backend: str
     kind: str
     text: str
+
+
+@dataclass(frozen=True)
+class Record:
+    """One version of a document of its kind; the store numbers the versions of each kind from 1."""
+
+    kind: str
+    at: float
+    reason: str
+    document: str
+    version: int = 0
 
 
 class Store:
@@ -102,7 +124,7 @@ class Store:
                 session.execute(delete(_DrainRow))
                 session.add_all(_row(name, b) for name, b in known.breakers.items() if b != NEW)
                 session.add_all(_DrainRow(backend=name) for name in known.drained)
-                session.add_all(_EventRow(at=e.at, backend=e.backend, kind=e.kind, text=e.text) for e in events)
+                session.add_all(_event_row(e) for e in events)
         except SQLAlchemyError as error:
             raise self._error("written", error) from error
 
@@ -114,6 +136,46 @@ class Store:
                 return [Event(r.at, r.backend, r.kind, r.text) for r in session.scalars(newest)]
         except SQLAlchemyError as error:
             raise self._error("read", error) from error
+
+    def newest(self, kind: str) -> Record | None:
+        """The newest version of a kind. Raises StoreError."""
+        records = self.records(kind, limit=1)
+        return records[0] if records else None
+
+    def records(self, kind: str, limit: int | None = None) -> list[Record]:
+        """The versions of a kind, newest first. Raises StoreError."""
+        wanted = select(_LearnedRow).where(_LearnedRow.kind == kind).order_by(_LearnedRow.version.desc()).limit(limit)
+        try:
+            self._make_tables()
+            with Session(self._engine) as session:
+                return [Record(r.kind, r.at, r.reason, r.document, r.version) for r in session.scalars(wanted)]
+        except SQLAlchemyError as error:
+            raise self._error("read", error) from error
+
+    def record(self, new: Record, events: Sequence[Event] = (), keep: int | None = None) -> int:
+        """Add a version, and events, in one transaction; the version's number.
+
+        Args:
+            keep: how many of the newest versions of the kind stay; None keeps all.
+
+        Raises:
+            StoreError: nothing was written.
+        """
+        newest = select(func.max(_LearnedRow.version)).where(_LearnedRow.kind == new.kind)
+        try:
+            self._make_tables()
+            with Session(self._engine) as session, session.begin():
+                version = (session.scalar(newest) or 0) + 1
+                session.add(
+                    _LearnedRow(kind=new.kind, version=version, at=new.at, reason=new.reason, document=new.document)
+                )
+                session.add_all(_event_row(e) for e in events)
+                if keep is not None:
+                    old = _LearnedRow.version <= version - keep
+                    session.execute(delete(_LearnedRow).where(_LearnedRow.kind == new.kind, old))
+        except SQLAlchemyError as error:
+            raise self._error("written", error) from error
+        return version
 
     def close(self) -> None:
         """Give the connections back."""
@@ -152,3 +214,7 @@ def _row(name: str, b: Breaker) -> _BreakerRow:
         until=b.until,
         reason=b.reason,
     )
+
+
+def _event_row(event: Event) -> _EventRow:
+    return _EventRow(at=event.at, backend=event.backend, kind=event.kind, text=event.text)

@@ -1,0 +1,100 @@
+"""`bimetal learn`: fold the measured times into lessons, offline, against the store."""
+
+import json
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from router.fleet import Fleet, load_fleet
+from router.learning.documents import Lessons
+from router.learning.fold import LEAST_REQUESTS, Change, compare, fold
+from router.learning.memory import Memory
+from router.store import Event, Store
+
+
+def learn(
+    fleet: Annotated[Path, typer.Option("--fleet", envvar="BIMETAL_FLEET", help="The fleet file.")] = Path(
+        ".bimetal/fleet.yaml"
+    ),
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would change; write nothing.")] = False,
+    revert: Annotated[
+        int | None, typer.Option("--revert", metavar="VERSION", min=0, help="Go back to VERSION; 0: nothing learned.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+) -> None:
+    """Fold the week's measured service times into per-pool lessons: versioned, explained, reversible."""
+    loaded = load_fleet(fleet)
+    store = Store(loaded.store_url)
+    try:
+        answer = next_version(loaded, Memory(store), time.time(), dry_run=dry_run, revert=revert)
+    finally:
+        store.close()
+    if as_json:
+        typer.echo(json.dumps(answer, indent=2))
+    else:
+        _print(answer)
+
+
+def next_version(
+    fleet: Fleet, memory: Memory, now: float, *, dry_run: bool = False, revert: int | None = None
+) -> dict[str, Any]:
+    """Make the next version of the lessons, and say what it changes; nothing is written if it changes nothing.
+
+    Raises:
+        BimetalError: there is no version `revert`.
+        StoreError: the store cannot be read or written.
+    """
+    current, before = memory.lessons()
+    after = fold(memory.statistics(), fleet, before) if revert is None else memory.lessons_of(revert)
+    changes = compare(before, after)
+    reason = f"learned from {_requests(after)} requests" if revert is None else f"reverted to version {revert}"
+    version = current
+    if changes and not dry_run:
+        events = [Event(now, change.pool, "lesson", f"{_words(change)} ({reason})") for change in changes]
+        version = memory.save_lessons(after, reason, now, events)
+    return {
+        "version": version,
+        "before": current,
+        "dry_run": dry_run,
+        "changes": [change._asdict() for change in changes],
+        "lessons": [lesson.model_dump() for lesson in after.times],
+    }
+
+
+def _requests(lessons: Lessons) -> int:
+    return round(sum(lesson.requests for lesson in lessons.times))
+
+
+def _words(change: Change) -> str:
+    arm = f"{change.model} in pool {change.pool}, {change.size_class} requests"
+    return f"{arm}: {_time(change.before)} → {_time(change.after)}: {change.reason}"
+
+
+def _time(seconds: float | None) -> str:
+    return "-" if seconds is None else f"{seconds * 1000:.3g} ms"
+
+
+def _print(answer: dict[str, Any]) -> None:
+    console = Console()
+    if not answer["changes"]:
+        console.print(f"Nothing to change: version {answer['version']} stands.", highlight=False)
+        console.print(f"A pool is learned once {LEAST_REQUESTS} of its requests were measured.", highlight=False)
+        return
+    table = Table(title="Lessons", title_justify="left")
+    for column in ("model", "pool", "size class", "before", "after", "reason"):
+        table.add_column(column, justify="right" if column in {"before", "after"} else "left")
+    for change in answer["changes"]:
+        names = (change["model"], change["pool"], change["size_class"])
+        table.add_row(*names, _time(change["before"]), _time(change["after"]), change["reason"])
+    console.print(table)
+    if answer["dry_run"]:
+        console.print("Nothing was written (--dry-run).")
+    else:
+        console.print(
+            f"This is version {answer['version']}. To undo it: bimetal learn --revert {answer['before']}",
+            highlight=False,
+        )

@@ -1,0 +1,83 @@
+"""The fold: what a week of measured times teaches about each pool. Pure."""
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from router.fleet import Fleet
+from router.learning.documents import ArmRecord, Lessons, PoolTime, Statistics
+from router.learning.evidence import Key
+from router.learning.learner import QUANTILE
+from router.learning.sketch import Sketch, merged
+
+LEAST_REQUESTS = 50
+"""Fewer measured requests change no lesson."""
+_CHANGED = 0.1
+"""A time that moved by less than this part keeps the lesson as it was."""
+
+
+class Change(NamedTuple):
+    """What one version of the lessons changes for one (model, pool, size class).
+
+    `before` and `after` are seconds; None where there is no lesson.
+    """
+
+    model: str
+    pool: str
+    size_class: str
+    before: float | None
+    after: float | None
+    reason: str
+
+
+def fold(statistics: Statistics, fleet: Fleet, before: Lessons) -> Lessons:
+    """The next lessons: pools that were measured enough get a new time, the others keep theirs."""
+    pools = {backend.name: backend.pool for backend in fleet.backends}
+    computes = {backend.name: backend.compute for backend in fleet.backends}
+    arms: dict[Key, list[ArmRecord]] = {}
+    for arm in statistics.arms:
+        if arm.backend in pools:
+            arms.setdefault(Key(arm.model, pools[arm.backend], arm.size_class), []).append(arm)
+    times = {time.arm: time for time in before.times}
+    for key, records in arms.items():
+        new = _pool_time(key, records, computes)
+        if new is not None and _differs(times.get(key), new):
+            times[key] = new
+    return Lessons(times=tuple(times[key] for key in sorted(times)))
+
+
+def _pool_time(key: Key, records: list[ArmRecord], computes: Mapping[str, str]) -> PoolTime | None:
+    week = merged(Sketch(record.week) for record in records)
+    if week.total < LEAST_REQUESTS:
+        return None
+    on_cpu = any(computes[record.backend] == "cpu" for record in records)
+    return PoolTime(
+        model=key.model,
+        pool=key.backend,
+        size_class=key.size_class,
+        seconds=week.quantile(QUANTILE),
+        requests=round(week.total),
+        computed_on="cpu" if on_cpu else "gpu",
+    )
+
+
+def _differs(old: PoolTime | None, new: PoolTime) -> bool:
+    if old is None or old.computed_on != new.computed_on:
+        return True
+    return abs(new.seconds / old.seconds - 1) >= _CHANGED
+
+
+def compare(before: Lessons, after: Lessons) -> list[Change]:
+    """What differs from one version of the lessons to another, in the order of model, pool and size class."""
+    old, new = _by_arm(before.times), _by_arm(after.times)
+    return [_change(key, old.get(key), new.get(key)) for key in sorted({*old, *new}) if old.get(key) != new.get(key)]
+
+
+def _by_arm(times: Iterable[PoolTime]) -> dict[Key, PoolTime]:
+    return {time.arm: time for time in times}
+
+
+def _change(key: Key, old: PoolTime | None, new: PoolTime | None) -> Change:
+    reason = "no lesson any more"
+    if new is not None:
+        reason = f"lower quartile of {new.requests:.0f} requests, computed on the {new.computed_on}"
+    return Change(*key, old.seconds if old else None, new.seconds if new else None, reason)
