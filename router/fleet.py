@@ -50,6 +50,13 @@ class Gateway(_Section):
     """Envoy worker threads; None lets Envoy take one per core."""
     max_request_bytes: int = Field(default=256 * 2**20, ge=2**20, le=2**31 - 1)
     """A larger request is refused with 413 / RESOURCE_EXHAUSTED; one whole request is held for a retry."""
+    max_connections: int = Field(default=10_000, ge=1)
+    """Clients connected at once; a further one is refused at accept."""
+    max_requests: int = Field(default=4096, ge=1)
+    """Requests to one model at once over one protocol, those that wait for a connection included; a further one is
+    told 503 / UNAVAILABLE."""
+    max_memory_bytes: int = Field(default=4 * 2**30, ge=2**27)
+    """Memory that requests and answers on their way may hold; above 95 % of it new requests are told 503."""
     request_timeout_s: float = Field(default=300, gt=0)
     """Our own deadline for one try; passing it counts against the backend. A client's deadline never does."""
 

@@ -4,7 +4,7 @@ import socket
 from typing import Any
 
 from router.errors import BimetalError
-from router.fleet import Fleet, join_host_port
+from router.fleet import Fleet, Gateway, join_host_port
 from router.security.settings import InternalTls
 from router.xds.message import grpc_service, socket_address, typed
 from router.xds.names import ROUTER_GRPC, ROUTER_HTTP
@@ -32,18 +32,37 @@ def envoy_bootstrap(fleet: Fleet) -> dict[str, Any]:
                 _cluster(ROUTER_HTTP, fleet, fleet.router.http_port, "http/1.1"),
             ]
         },
-        # Without a limit Envoy warns at every start; this one is far above what the listeners can hold.
-        "overload_manager": {
-            "resource_monitors": [
-                {
-                    "name": "envoy.resource_monitors.global_downstream_max_connections",
-                    "typed_config": typed(
-                        "extensions.resource_monitors.downstream_connections.v3.DownstreamConnectionsConfig",
-                        max_active_downstream_connections=50000,
-                    ),
-                }
-            ]
-        },
+        "overload_manager": _limits(fleet.gateway),
+    }
+
+
+def _limits(gateway: Gateway) -> dict[str, Any]:
+    """What the whole gateway may hold; what one model may is in its clusters."""
+    heap = "envoy.resource_monitors.fixed_heap"
+    return {
+        "refresh_interval": "0.25s",
+        "resource_monitors": [
+            {
+                "name": "envoy.resource_monitors.global_downstream_max_connections",
+                "typed_config": typed(
+                    "extensions.resource_monitors.downstream_connections.v3.DownstreamConnectionsConfig",
+                    max_active_downstream_connections=gateway.max_connections,
+                ),
+            },
+            {
+                "name": heap,
+                "typed_config": typed(
+                    "extensions.resource_monitors.fixed_heap.v3.FixedHeapConfig",
+                    max_heap_size_bytes=gateway.max_memory_bytes,
+                ),
+            },
+        ],
+        "actions": [
+            {
+                "name": "envoy.overload_actions.stop_accepting_requests",
+                "triggers": [{"name": heap, "threshold": {"value": 0.95}}],
+            }
+        ],
     }
 
 

@@ -26,13 +26,13 @@ def clusters(model: ModelRoute, fleet: Fleet) -> Iterator[Cluster]:
     tls_from = fleet.state_dir if any(backend.tls for backend in fleet.backends) else None
     for protocol, size in product(PROTOCOLS, model.size_classes):
         cluster = Cluster()
-        cluster.CopyFrom(_template(protocol, fleet.policy, model.stateful, tls_from))
+        cluster.CopyFrom(_template(protocol, fleet.policy, fleet.gateway.max_requests, model.stateful, tls_from))
         cluster.name = cluster_name(protocol, model.model, size)
         yield cluster
 
 
 @lru_cache
-def _template(protocol: str, policy: PolicySettings, stateful: bool, tls_from: Path | None) -> Cluster:
+def _template(protocol: str, policy: PolicySettings, most: int, stateful: bool, tls_from: Path | None) -> Cluster:
     http: dict[str, AnyValue] = {"http2_protocol_options": {}} if protocol == "grpc" else {"http_protocol_options": {}}
     fields: dict[str, AnyValue] = {
         "type": "EDS",
@@ -45,9 +45,10 @@ def _template(protocol: str, policy: PolicySettings, stateful: bool, tls_from: P
         "circuit_breakers": {
             "thresholds": [
                 {
-                    "max_connections": 4096,
-                    "max_pending_requests": 4096,
-                    "max_requests": 4096,
+                    # Over HTTP/1.1 a request has a connection to itself, or waits for one: three names of one bound.
+                    "max_connections": most,
+                    "max_pending_requests": most,
+                    "max_requests": most,
                     "retry_budget": {
                         "budget_percent": {"value": policy.retry_percent},
                         "min_retry_concurrency": policy.retry_min_concurrent,

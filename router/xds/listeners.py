@@ -8,7 +8,8 @@ from envoy.config.listener.v3.listener_pb2 import Listener
 from router.fleet import Fleet
 from router.xds.message import extension, grpc_service, parse, socket_address, typed
 from router.xds.names import ROUTE_HEADER, ROUTER_GRPC, SEQUENCE_HEADER
-from router.xds.tls import api_key_filter, downstream, refusal_without_key
+from router.xds.refusals import local_replies
+from router.xds.tls import api_key_filter, downstream
 
 LUA = "envoy.filters.http.lua"
 EXT_PROC = "envoy.filters.http.ext_proc"
@@ -43,7 +44,7 @@ def _listener(name: str, fleet: Fleet, port: int, filters: list[dict[str, Any]])
         skip_xff_append=True,
         # An inference may be silent for long; its own deadline bounds it.
         stream_idle_timeout="0s",
-        local_reply_config=_local_replies(name),
+        local_reply_config=local_replies(name, fleet.gateway),
     )
     return parse(
         {
@@ -66,14 +67,6 @@ def _drop_our_header() -> dict[str, Any]:
         "extensions.http.early_header_mutation.header_mutation.v3.HeaderMutation",
         mutations=[{"remove": ROUTE_HEADER}, {"remove": SEQUENCE_HEADER}],
     )
-
-
-def _local_replies(listener: str) -> dict[str, Any]:
-    """Errors that Envoy itself answers, in Triton's shape: tritonclient reads `["error"]`; gRPC has plain text."""
-    body = {"json_format": {"error": "%LOCAL_REPLY_BODY%"}}
-    if listener == "grpc":
-        body = {"text_format_source": {"inline_string": "%LOCAL_REPLY_BODY%"}}
-    return {"body_format": body, "mappers": [refusal_without_key()]}
 
 
 def _lua() -> dict[str, Any]:

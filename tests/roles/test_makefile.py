@@ -6,6 +6,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
+MAKEFILES = ("Makefile", "ansible/molecule.mk")
+
 
 def make(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     # As typed by a person, also when `make test` runs this.
@@ -19,17 +21,18 @@ def make(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 def fresh_checkout(project: Path, directory: Path) -> Path:
     """As much of a clone as the targets need before there is an environment."""
-    for path in ("Makefile", "pyproject.toml", "requirements.lock", "roles/triton/files/process_preflight.py"):
+    needed = (*MAKEFILES, "pyproject.toml", "requirements.lock", "roles/triton/files/process_preflight.py")
+    for path in needed:
         (directory / path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(project / path, directory / path)
     return directory
 
 
 def test_help_describes_every_target_in_a_line(project: Path) -> None:
-    phony = re.search(r"^\.PHONY: (.*)$", (project / "Makefile").read_text(), re.MULTILINE)
-    assert phony
+    text = "\n".join((project / file).read_text() for file in MAKEFILES)
+    phony = " ".join(re.findall(r"^\.PHONY: (.*)$", text, re.MULTILINE))
     described = dict(re.findall(r"^  make (\S+) +(\S.*)$", make(project, "help").stdout, re.MULTILINE))
-    assert sorted(described) == sorted(phony[1].split())
+    assert sorted(described) == sorted(phony.split())
 
 
 def test_make_alone_shows_the_help(project: Path) -> None:

@@ -1,0 +1,52 @@
+"""What Envoy itself answers when it refuses a request: in Triton's shape, and with the reason and the way out."""
+
+from typing import Any
+
+from router.fleet import Gateway
+from router.xds.tls import refusal_without_key
+
+_RESOURCE_EXHAUSTED = "8"
+
+
+def local_replies(listener: str, gateway: Gateway) -> dict[str, Any]:
+    """The `local_reply_config` of a listener: tritonclient reads `["error"]`; gRPC has plain text."""
+    body: dict[str, Any] = {"json_format": {"error": "%LOCAL_REPLY_BODY%"}}
+    if listener == "grpc":
+        body = {"text_format_source": {"inline_string": "%LOCAL_REPLY_BODY%"}}
+    return {
+        "body_format": body,
+        "mappers": [refusal_without_key(), _too_large(listener, gateway), *_too_many(gateway)],
+    }
+
+
+def _too_large(listener: str, gateway: Gateway) -> dict[str, Any]:
+    limit = f"the request is larger than {gateway.max_request_bytes} bytes, the gateway's max_request_bytes"
+    mapper: dict[str, Any] = {
+        "filter": {"status_code_filter": {"comparison": _equals(413)}},
+        "body": {"inline_string": f"{limit}: split it, or raise the limit in the fleet file"},
+    }
+    if listener == "grpc":
+        # Envoy would say UNKNOWN for 413; gRPC servers say RESOURCE_EXHAUSTED for a message that is too large.
+        mapper["headers_to_add"] = [
+            {
+                "header": {"key": "grpc-status", "value": _RESOURCE_EXHAUSTED},
+                "append_action": "OVERWRITE_IF_EXISTS_OR_ADD",
+            }
+        ]
+    return mapper
+
+
+def _too_many(gateway: Gateway) -> list[dict[str, Any]]:
+    words = {
+        "UO": f"more than {gateway.max_requests} requests to this model at once, the gateway's max_requests: "
+        "send fewer, or try again later",
+        "OM": f"the gateway holds close to {gateway.max_memory_bytes} bytes, its max_memory_bytes: try again later",
+    }
+    return [
+        {"filter": {"response_flag_filter": {"flags": [flag]}}, "body": {"inline_string": text}}
+        for flag, text in words.items()
+    ]
+
+
+def _equals(status: int) -> dict[str, Any]:
+    return {"op": "EQ", "value": {"default_value": status, "runtime_key": f"bimetal.status_{status}"}}
