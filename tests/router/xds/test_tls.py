@@ -80,6 +80,9 @@ def test_envoy_speaks_tls_to_the_grpc_ports_that_ask_for_it_only(
     assert _tls_endpoints(snapshot, "grpc/m") == {20001: "", 20011: "rocm-0"}
     assert _tls_endpoints(snapshot, "http/m") == {20000: "", 20010: ""}
     assert [len(_cluster(snapshot, f"{p}/m").transport_socket_matches) for p in ("grpc", "http")] == [1, 0]
+    context = UpstreamTlsContext()
+    _cluster(snapshot, "grpc/m").transport_socket_matches[0].transport_socket.typed_config.Unpack(context)
+    assert (context.auto_host_sni, context.auto_sni_san_validation) == (True, True)
 
 
 def _tls_endpoints(snapshot: Any, cluster: str) -> dict[int, str]:
