@@ -76,10 +76,11 @@ def document(name: str, version: str, found: Contents) -> str:
             "Python has no module 'cyclonedx'.", "pip install 'cyclonedx-python-lib[json-validation]' (extra 'images')"
         ) from error
     bom = Bom()
-    bom.metadata.component = Component(type=ComponentType.CONTAINER, name=name, version=version)
+    image = bom.metadata.component = Component(type=ComponentType.CONTAINER, name=name, version=version, bom_ref=name)
     for package, url in zip(found.packages, _urls(found), strict=True):
         kind = ComponentType.LIBRARY
         bom.components.add(Component(type=kind, name=package.name, version=package.version, purl=url, bom_ref=str(url)))
+    bom.register_dependency(image, bom.components)
     text: str = JsonV1Dot6(bom).output_as_string(indent=2)
     invalid = JsonStrictValidator(SchemaVersion.V1_6).validate_str(text)
     if invalid is not None:
