@@ -6,6 +6,7 @@ import aiohttp
 import grpc
 
 from router.circle import Circle
+from router.control.cluster import model_is_ready
 from router.fleet import Backend
 from router.security.dialing import Dialer, Options
 
@@ -71,10 +72,17 @@ class Backends:
         """
         try:
             async with asyncio.timeout(_SEEN_WITHIN_S):
-                while any(_is_ready(self._circle, b, model) is not ready for b in backends):
+                while not self._knows(model, ready, backends):
                     await asyncio.sleep(_LOOK_EVERY_S)
         except TimeoutError:
             return
+
+    def _knows(self, model: str, ready: bool, backends: list[Backend]) -> bool:
+        state = self._circle.state
+        served = [state.served(b.name, model) for b in backends]
+        if any((s is not None and s.ready) is not ready for s in served):
+            return False
+        return model_is_ready(self._circle.table, state, model, "") is ready
 
     def channel(self, backend: Backend) -> grpc.aio.Channel:
         """A kept gRPC channel to a backend."""
@@ -86,11 +94,6 @@ class Backends:
         """Close every channel."""
         for channel in self._channels.values():
             await channel.close()
-
-
-def _is_ready(circle: Circle, backend: Backend, model: str) -> bool:
-    served = circle.state.served(backend.name, model)
-    return served is not None and served.ready
 
 
 def failed(failures: dict[str, str], asked: int) -> str:
