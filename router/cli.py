@@ -24,10 +24,14 @@ from router.operators.cli import model_app
 from router.security.files import check_security_files
 from router.security.settings import InternalTls
 from router.service import run_service
+from router.split.cli import split
 from router.tables import explanation_tables, status_tables
+from router.verify.cli import ops_app
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="NVIDIA and AMD GPU servers as one Triton.")
 app.add_typer(model_app, name="model")
+model_app.command()(split)
+app.add_typer(ops_app, name="ops")
 
 FleetOption = Annotated[Path, typer.Option("--fleet", envvar="BIMETAL_FLEET", help="The fleet file.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]

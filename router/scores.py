@@ -4,20 +4,30 @@ import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 
+import structlog
+
 from router.fleet import Fleet
 from router.fleet_state import FleetState
-from router.operators import ModelFileError, judge
+from router.operators import Matrix, ModelFileError, default_matrix, judge
 from router.policy.table import OperatorScore, Scores
+from router.verify import ResultsError, load_verified, overlay
+
+log = structlog.get_logger(__name__)
 
 _Stamp = tuple[Path, int, int]
 """Path, modification time in ns, size: a file that has another stamp is read again."""
 
 
 class ScoreBook:
-    """(model, pool) → operator score, refreshed when a file or the versions that are ready change."""
+    """(model, pool) → operator score, refreshed when a file or the versions that are ready change.
+
+    What `bimetal ops verify` measured on the cluster (`STATE_DIR/verified`) beats the documented matrix.
+    """
 
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
+        self._matrix = default_matrix()
+        self._verified: frozenset[_Stamp] = frozenset()
         self._scores: dict[tuple[str, str], OperatorScore] = {}
         self._stamps: dict[tuple[str, str], _Stamp] = {}
 
@@ -29,22 +39,42 @@ class ScoreBook:
     async def refresh(self, state: FleetState) -> bool:
         """Read what is new on disk; whether any score changed."""
         before = dict(self._scores)
+        await self._look_at_verified()
         for (model, pool), file in _files(self._fleet, state).items():
             await self._look(model, pool, file)
         return before != self._scores
 
-    async def _look(self, model: str, pool: str, file: Path) -> None:
+    async def _look_at_verified(self) -> None:
+        folder = self._fleet.state_dir / "verified"
+        stamps = frozenset(s for s in map(_stamp, folder.glob("*.json")) if s)
+        if stamps == self._verified:
+            return
+        self._verified = stamps
         try:
-            stat = file.stat()
-        except OSError:
+            self._matrix = overlay(default_matrix(), await asyncio.to_thread(load_verified, folder))
+        except ResultsError as error:
+            log.warning("verified results are left out until they can be read", error=str(error))
+            self._matrix = default_matrix()
+        self._stamps.clear()
+
+    async def _look(self, model: str, pool: str, file: Path) -> None:
+        stamp = _stamp(file)
+        if stamp is None:
             self._scores.pop((model, pool), None)
             self._stamps.pop((model, pool), None)
-            return
-        stamp = (file, stat.st_mtime_ns, stat.st_size)
-        if self._stamps.get((model, pool)) == stamp:
-            return
-        self._scores[model, pool] = await asyncio.to_thread(_score, file, self._fleet.pools[pool].provider)
-        self._stamps[model, pool] = stamp
+        elif self._stamps.get((model, pool)) != stamp:
+            provider = self._fleet.pools[pool].provider
+            self._scores[model, pool] = await asyncio.to_thread(_score, file, provider, self._matrix)
+            self._stamps[model, pool] = stamp
+
+
+def _stamp(file: Path) -> _Stamp | None:
+    """None if there is no such file."""
+    try:
+        stat = file.stat()
+    except OSError:
+        return None
+    return file, stat.st_mtime_ns, stat.st_size
 
 
 def _files(fleet: Fleet, state: FleetState) -> Mapping[tuple[str, str], Path]:
@@ -59,9 +89,9 @@ def _files(fleet: Fleet, state: FleetState) -> Mapping[tuple[str, str], Path]:
     return found
 
 
-def _score(file: Path, provider: str) -> OperatorScore:
+def _score(file: Path, provider: str, matrix: Matrix) -> OperatorScore:
     try:
-        verdict = judge(file, provider)
+        verdict = judge(file, provider, matrix)
     except ModelFileError as error:
         return OperatorScore(None, (str(error),))
     return OperatorScore(verdict.score, tuple(f"{r.text} [{r.source}]" for r in verdict.reasons))

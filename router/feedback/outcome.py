@@ -82,8 +82,13 @@ _OUT_OF_MEMORY = re.compile(
     r"out of memory|OutOfMemory|MemoryAllocation|failed to allocate|ALLOC_FAILED|bad_alloc", re.IGNORECASE
 )
 _BUSY = re.compile(r"exceeds maximum queue size|request timeout expired", re.IGNORECASE)
-# What a Python model raised about this request; the server is well.
-_RAISED_BY_MODEL = re.compile(r"failed to process the request\(s\) for model", re.IGNORECASE)
+# The server itself, its stub or its device. Any other INTERNAL may be about the request: Triton's Python backend says
+# INTERNAL for whatever a model raises, and onnxruntime reports some bad shapes as a plain failure.
+_SERVER = re.compile(
+    r"stub process|not healthy|\b(CUDA|HIP|CUDNN|CUBLAS|CUFFT|MIOPEN|ROCBLAS|HIPBLAS|MIGRAPHX|NCCL|RCCL|TensorRT)\b"
+    r"|cudaError|hipError|\bXID\b|illegal memory access|launch failure|device-side|driver",
+    re.IGNORECASE,
+)
 
 
 def classify(attempt: Try) -> Outcome:
@@ -122,9 +127,9 @@ def _by_message(status: int, message: str) -> Outcome:
         return Outcome(Effect.NEUTRAL)
     if status == _UNAVAILABLE:
         return Outcome(Effect.MOVED)
-    if status == _EXHAUSTED or _RAISED_BY_MODEL.search(message):
-        return Outcome(Effect.NEUTRAL)
-    return Outcome(Effect.FAILURE, Tier.TRANSIENT, said or "INTERNAL without a message")
+    if status == _INTERNAL and _SERVER.search(message):
+        return Outcome(Effect.FAILURE, Tier.TRANSIENT, said)
+    return Outcome(Effect.NEUTRAL)
 
 
 def _by_http_status(status: int) -> Outcome:

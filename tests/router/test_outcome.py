@@ -95,9 +95,30 @@ def test_an_xid_that_an_application_can_cause_is_not_hardware(xid: int) -> None:
     assert outcome(grpc_status=13, message=f"Xid: {xid}").tier is Tier.TRANSIENT
 
 
-def test_an_exception_that_the_model_raised_about_a_request_is_neutral() -> None:
-    text = "Failed to process the request(s) for model instance 'm_0', message: ValueError: no such word"
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Failed to process the request(s) for model instance 'm_0', message: ValueError: no such word",
+        "model 'ocr_det' with inputs x float32[1, 3, 33, 32]: [ONNXRuntimeError] : 1 : FAIL : non concat axis",
+        "",
+    ],
+)
+def test_an_internal_error_that_may_be_about_the_request_is_neutral(text: str) -> None:
+    """SMG 25811 again: one client with a bad shape would have isolated every backend in turn."""
     assert outcome(grpc_status=13, message=text).effect is Effect.NEUTRAL
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[ONNXRuntimeError] : 1 : FAIL : CUDNN failure 8: CUDNN_STATUS_EXECUTION_FAILED",
+        "MIOPEN failure 7: miopenStatusUnknownError",
+        "HIP error: an illegal memory access was encountered",
+        "CUDA failure 700: an illegal memory access was encountered",
+    ],
+)
+def test_an_internal_error_of_the_device_is_a_failure(text: str) -> None:
+    assert outcome(grpc_status=13, message=text) == Outcome(Effect.FAILURE, Tier.TRANSIENT, text)
 
 
 def test_a_dead_stub_is_a_failure() -> None:
@@ -117,4 +138,4 @@ def test_http_answers_below_500_are_successes(status: int) -> None:
 
 def test_a_long_message_is_bounded() -> None:
     """model_analyzer 472: a long error text broke the client."""
-    assert len(outcome(grpc_status=13, message="x" * 10**6).reason) <= 300
+    assert len(outcome(grpc_status=13, message="CUDA error " + "x" * 10**6).reason) <= 300
