@@ -48,7 +48,6 @@ class Variant(Strict):
     library_dirs: list[str] = []
     site_library_dirs: list[str] = []
     libraries: list[str] = []
-    unresolved: list[str] = []
     provider: str = "CPUExecutionProvider"
 
     @model_validator(mode="after")

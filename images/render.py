@@ -116,7 +116,6 @@ def facts(row: Row, python: str) -> str:
             "libraries": row.variant.libraries,
             "library_dirs": [*row.variant.library_dirs, *(f"{site}/{name}" for name in row.variant.site_library_dirs)],
             "code_dirs": code_dirs,
-            "unresolved": row.variant.unresolved,
         },
         indent=2,
     )

@@ -15,7 +15,7 @@ def every_library_resolves(facts):
     files = [path for folder in facts["code_dirs"] for path in _elf_files(Path(folder))]
     missing = {}
     for path in files:
-        for name in _not_found(path) - FROM_THE_HOST - set(facts["unresolved"]):
+        for name in _not_found(path) - FROM_THE_HOST:
             missing.setdefault(name, path)
     if missing:
         listed = "; ".join(f"{name} (needed by {path})" for name, path in sorted(missing.items()))
