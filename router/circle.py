@@ -10,6 +10,7 @@ from router.errors import StoreError, UnknownBackendError
 from router.feedback.outcome import Effect, Try, classify
 from router.fleet import Fleet
 from router.fleet_state import FleetState, absorb
+from router.learning.keeper import Keeper
 from router.observation import Observation
 from router.policy.breaker import Breaker
 from router.policy.table import RoutingTable, decide
@@ -55,6 +56,7 @@ class Circle:
         self._unsaved: list[Event] = []
         self._changed = asyncio.Event()
         self._coordinator = Coordinator(fleet.breaker)
+        self._keeper = Keeper(fleet, store, self._note, clock)
         self._drained: frozenset[str] = frozenset()
         self._recalled = False
 
@@ -77,6 +79,7 @@ class Circle:
 
     def tried(self, tries: list[Try]) -> None:
         """Take in what became of tries."""
+        self._keeper.hear([t for t in tries if self._tells_a_time(t)], self._waiting)
         for attempt in tries:
             outcome = classify(attempt)
             if outcome.effect in {Effect.LOST, Effect.MOVED}:
@@ -115,10 +118,12 @@ class Circle:
     async def run(self) -> None:
         """Decide and publish whenever something changed, until cancelled; what is unsaved then is saved."""
         await self._save()
+        await self._keeper.recall()
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._keep_time())
                 tasks.create_task(self._keep_scores())
+                tasks.create_task(self._keeper.run())
                 await self._first_round()
                 while True:
                     await self._changed.wait()
@@ -137,7 +142,8 @@ class Circle:
         self._changed.set()
 
     async def _decide(self) -> None:
-        new = decide(self.fleet, self.state, self.breakers, self._scores.scores, self._drained)
+        scores, beliefs = self._scores.scores, self._keeper.beliefs
+        new = decide(self.fleet, self.state, self.breakers, scores, self._drained, beliefs=beliefs)
         if new != self.table or not self.decided:
             self.table, self.decided = new, True
             await self._publish()
@@ -163,6 +169,15 @@ class Circle:
             or before.models != new.models
             or load_factor(before.pending, half) != load_factor(new.pending, half)
         )
+
+    def _tells_a_time(self, attempt: Try) -> bool:
+        """A stream lasts as long as its client wishes, and what is stateful is not moved by times."""
+        served = self.state.served(attempt.backend, attempt.model)
+        return served is not None and not served.decoupled and not served.stateful
+
+    def _waiting(self, backend: str) -> float | None:
+        observation = self.state.observations.get(backend)
+        return observation.pending if observation else None
 
     def _note(self, events: list[Event]) -> None:
         for event in events:

@@ -1,13 +1,18 @@
 """The router's view of itself as JSON: `status` and `explain`. Pure; the CLI and the admin API show the same."""
 
 from collections.abc import Mapping, Set
+from dataclasses import asdict
 from typing import Any
 
 from router.errors import UnknownModelError
 from router.fleet import Fleet
 from router.fleet_state import FleetState
+from router.learning.bandit import prior_part
+from router.learning.evidence import Evidence
+from router.learning.settings import LearningSettings
 from router.policy.breaker import NEW, Breaker
 from router.policy.table import Candidate, RoutingTable
+from router.policy.weights import Factors
 
 
 def status(
@@ -80,11 +85,16 @@ def _candidate(candidate: Candidate, fleet: Fleet) -> dict[str, Any]:
         "factors": {k: round(v, 4) for k, v in factors._asdict().items()} if factors else {},
         "weight": round(factors.product, 4) if factors else 0.0,
         "share": round(candidate.share, 4),
-        "reasons": [*([candidate.blocked] if candidate.blocked else []), *_why(candidate), *candidate.score.reasons],
+        "evidence": asdict(candidate.evidence) if candidate.evidence else None,
+        "reasons": [
+            *([candidate.blocked] if candidate.blocked else []),
+            *_why(candidate, fleet.learning),
+            *candidate.score.reasons,
+        ],
     }
 
 
-def _why(candidate: Candidate) -> list[str]:
+def _why(candidate: Candidate, learning: LearningSettings) -> list[str]:
     """What the factors mean, where they move the weight."""
     factors = candidate.factors
     if factors is None:
@@ -92,12 +102,26 @@ def _why(candidate: Candidate) -> list[str]:
     words = []
     if factors.operators == 0:
         words.append("another backend is in a better class for its operators: no traffic")
+    elif candidate.evidence:
+        words += _measured(candidate.evidence, factors, learning)
     if factors.bandwidth < 1:
-        words.append(f"memory bandwidth is {factors.bandwidth:.0%} of the fastest candidate's")
+        fade = prior_part(candidate.evidence, learning) if factors.operators > 0 else 1.0
+        words.append(f"memory bandwidth is {factors.bandwidth ** (1 / fade):.0%} of the fastest candidate's")
     if factors.load < 1:
         words.append(f"requests are waiting in its queues: weight x {factors.load:.1f}")
     if factors.breaker < 1:
         words.append(f"its breaker is Degraded: weight x {factors.breaker:g}")
+    return words
+
+
+def _measured(evidence: Evidence, factors: Factors, learning: LearningSettings) -> list[str]:
+    words = [
+        f"measured: {evidence.seconds * 1000:.3g} ms a request without waiting: weight x {factors.measured:.2g}; "
+        f"counts as {evidence.requests:.0f} requests, operator score and bandwidth as {learning.prior_requests:g}"
+    ]
+    if evidence.remembered:
+        lessons = f"its pool's learned time (lessons {evidence.version})"
+        words.append(f"{evidence.remembered:.0f} of these requests stand for {lessons}")
     return words
 
 

@@ -53,10 +53,15 @@ def learn(
     scale = sum(e.requests * (math.log(priors[n]) + cost[n]) for n, e in seen.items()) / sum(
         e.requests for e in seen.values()
     )
-    fade = {n: settings.prior_requests / (settings.prior_requests + e.requests) for n, e in seen.items()}
+    fade = {n: prior_part(e, settings) for n, e in seen.items()}
     speed = {n: -(fade[n] * scale + (1 - fade[n]) * cost[n]) if n in seen else -scale for n in priors}
     enough = max(speed.values()) - settings.sharpness * math.log(1 + settings.indifference)
     return {n: Lesson(fade.get(n, 1.0), math.exp(min(0.0, speed[n] - enough))) for n in priors}
+
+
+def prior_part(evidence: Evidence | None, settings: LearningSettings) -> float:
+    """What is left of the prior beside the evidence, above 0 to 1."""
+    return settings.prior_requests / (settings.prior_requests + (evidence.requests if evidence else 0.0))
 
 
 def with_floor(weights: Mapping[str, float], floor: float) -> dict[str, float]:

@@ -5,8 +5,10 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import NamedTuple
 
-from router.fleet import Backend, Fleet, ModelSettings
+from router.fleet import Backend, Fleet
 from router.fleet_state import FleetState, KnownModel
+from router.learning.bandit import with_floor
+from router.learning.evidence import Beliefs, Evidence, Key
 from router.observation import Observation
 from router.policy.breaker import NEW, Breaker, State
 from router.policy.weights import Factors, Standing, load_factor, weigh
@@ -35,6 +37,7 @@ class Candidate:
         factors: what its weight is made of; None for a blocked backend.
         share: part of the model's traffic that it should get, 0..1.
         large_share: the same for large requests; equal to `share` where the model has no size classes.
+        evidence: what its factors were taught by, of small requests; None if it was not measured.
         blocked: why it gets nothing whatever its factors would be; "" if nothing blocks it.
     """
 
@@ -45,6 +48,7 @@ class Candidate:
     share: float
     large_share: float
     blocked: str = ""
+    evidence: Evidence | None = None
 
 
 @dataclass(frozen=True)
@@ -89,6 +93,8 @@ def decide(
     breakers: Mapping[str, Breaker],
     scores: Scores,
     drained: Set[str] = frozenset(),
+    *,
+    beliefs: Beliefs = MappingProxyType({}),
 ) -> RoutingTable:
     """The routing table for what is known now.
 
@@ -96,10 +102,11 @@ def decide(
         breakers: by backend; missing means Healthy.
         scores: operator scores; missing means unknown.
         drained: backends that a person wants empty.
+        beliefs: measured times; missing means not measured.
     """
     places = {b.name: _place(b, fleet, state, breakers.get(b.name, NEW), b.name in drained) for b in fleet.backends}
     return RoutingTable(
-        {name: _route(places, scores, state.models[name], fleet.models.get(name)) for name in sorted(state.models)}
+        {name: _route(places, scores, state.models[name], fleet, beliefs) for name in sorted(state.models)}
     )
 
 
@@ -131,17 +138,17 @@ def _place(backend: Backend, fleet: Fleet, state: FleetState, breaker: Breaker, 
 
 
 def _route(
-    places: Mapping[str, _Place], scores: Scores, model: KnownModel, settings: ModelSettings | None
+    places: Mapping[str, _Place], scores: Scores, model: KnownModel, fleet: Fleet, beliefs: Beliefs
 ) -> ModelRoute:
     homes = {name: place for name, place in places.items() if name in model.homes}
     blocked = {name: place.closed or _not_ready(place, model.name) for name, place in homes.items()}
     judged = {name: scores.get((model.name, place.pool), UNKNOWN_OPERATORS) for name, place in homes.items()}
-    able = {name: place for name, place in homes.items() if not blocked[name]}
-    factors = weigh({name: (judged[name].value, _standing(place, model.stateful)) for name, place in able.items()})
-    shares = _normalised({name: f.product for name, f in factors.items()})
-    large = shares
+    able = {name: _Seen(judged[name].value, place) for name, place in homes.items() if not blocked[name]}
+    settings = fleet.models.get(model.name)
+    factors = _factors(able, model, fleet, beliefs, SizeClass.SMALL)
+    shares = large = _shares(factors, model, fleet)
     if settings:
-        large = _normalised({name: s * settings.large.get(able[name].pool, 1.0) for name, s in shares.items()})
+        large = _shares(_factors(able, model, fleet, beliefs, SizeClass.LARGE), model, fleet)
     return ModelRoute(
         model.name,
         model.stateful,
@@ -154,6 +161,7 @@ def _route(
                 shares.get(name, 0.0),
                 large.get(name, 0.0),
                 blocked[name],
+                None if model.stateful else beliefs.get(Key(model.name, name)),
             )
             for name, place in homes.items()
         ),
@@ -161,14 +169,33 @@ def _route(
     )
 
 
-def _standing(place: _Place, stateful: bool) -> Standing:
-    """A change of weights moves sequences, and a live sequence that moves is lost: only what stands still counts."""
-    return place.standing._replace(load=1.0, breaker=1.0) if stateful else place.standing
+class _Seen(NamedTuple):
+    """An able backend as one model sees it."""
+
+    score: int | None
+    place: _Place
 
 
-def _normalised(weights: Mapping[str, float]) -> dict[str, float]:
-    total = sum(weights.values())
-    return {name: weight / total for name, weight in weights.items()} if total else dict.fromkeys(weights, 0.0)
+def _factors(
+    able: Mapping[str, _Seen], model: KnownModel, fleet: Fleet, beliefs: Beliefs, size: SizeClass
+) -> dict[str, Factors]:
+    settings = fleet.models.get(model.name)
+    by_pool = settings.large if settings and size is SizeClass.LARGE else {}
+    candidates = {}
+    for name, (score, place) in able.items():
+        standing = place.standing._replace(size=by_pool.get(place.pool, 1.0))
+        if model.stateful:
+            # A change of weights moves sequences, and one that moves is lost: only what stands still counts.
+            standing = standing._replace(load=1.0, breaker=1.0)
+        else:
+            standing = standing._replace(evidence=beliefs.get(Key(model.name, name, size)))
+        candidates[name] = (score, standing)
+    return weigh(candidates, fleet.learning)
+
+
+def _shares(factors: Mapping[str, Factors], model: KnownModel, fleet: Fleet) -> dict[str, float]:
+    explores = fleet.learning.enabled and not model.stateful
+    return with_floor({name: f.product for name, f in factors.items()}, fleet.learning.floor if explores else 0.0)
 
 
 def _not_ready(place: _Place, model: str) -> str:

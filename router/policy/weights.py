@@ -1,13 +1,16 @@
 """Weights: what share of a model's traffic each able backend should get. Pure.
 
-    weight = operators x bandwidth x load x breaker            each factor in 0..1
+    weight = operators x bandwidth x load x breaker x measured            each factor in 0..1
 
-- operators: `OPERATOR_FACTOR[score]`. Scores fall into three classes: native (3 to 5), through a conversion (2), on
-  the CPU or not at all (0, 1). Only the best class that is able gets traffic: RoPE models that went to nodes which
+- operators: `OPERATOR_FACTOR[score]`. Scores fall into four classes: native (3 to 5), through a conversion (2), on
+  the CPU (1), not at all (0). Only the best class that is able gets traffic: RoPE models that went to nodes which
   were bad at it are the incident behind this project, and even a tenth of the traffic there ruins a P99.
 - bandwidth: memory bandwidth relative to the fastest candidate; inference at small batches is bound by it.
 - load: 1 / (1 + waiting requests / pending_half), in steps of 0.1 so that noise does not republish the table.
 - breaker: `degraded_weight` while Degraded, else 1.
+- measured: how long requests really take there, against the fastest (`router.learning.bandit`). What is measured takes
+  the place of what was believed: the more requests were measured, the nearer operators and bandwidth come to 1. The
+  classes stay: nothing that is measured brings traffic to a backend of a worse class.
 
 What is unknown never counts as 0 and never as the best: a score takes the middle (3), a bandwidth the smallest
 known one.
@@ -16,11 +19,15 @@ known one.
 from collections.abc import Mapping
 from typing import NamedTuple
 
-# 0 keeps a trace: a backend that says READY for a model that the matrix rules out is believed when nobody
-# else is able.
+from router.learning.bandit import Lesson, learn
+from router.learning.evidence import Evidence
+from router.learning.settings import LearningSettings
+
+# 0 keeps a trace, and a class of its own: a backend that says READY for a model that the matrix rules out is believed
+# when nobody else is able.
 OPERATOR_FACTOR = {5: 1.0, 4: 0.8, 3: 0.5, 2: 0.2, 1: 0.05, 0: 0.01}
 UNKNOWN_SCORE = 3
-_CLASS = {5: 2, 4: 2, 3: 2, 2: 1, 1: 0, 0: 0}
+_CLASS = {5: 3, 4: 3, 3: 3, 2: 2, 1: 1, 0: 0}
 
 
 class Standing(NamedTuple):
@@ -30,11 +37,15 @@ class Standing(NamedTuple):
         bandwidth_gbs: memory bandwidth of its devices in GB/s; None if unknown.
         load: load factor.
         breaker: breaker factor.
+        evidence: how long it takes, as measured; None if unknown.
+        size: the fleet file's factor for the size class; a part of the operators factor.
     """
 
     bandwidth_gbs: float | None
     load: float
     breaker: float
+    evidence: Evidence | None = None
+    size: float = 1.0
 
 
 class Factors(NamedTuple):
@@ -44,11 +55,12 @@ class Factors(NamedTuple):
     bandwidth: float
     load: float
     breaker: float
+    measured: float
 
     @property
     def product(self) -> float:
         """The weight."""
-        return self.operators * self.bandwidth * self.load * self.breaker
+        return self.operators * self.bandwidth * self.load * self.breaker * self.measured
 
 
 def load_factor(pending: float | None, half: float) -> float:
@@ -58,25 +70,41 @@ def load_factor(pending: float | None, half: float) -> float:
     return max(0.1, round(1 / (1 + pending / half), 1))
 
 
-def weigh(candidates: Mapping[str, tuple[int | None, Standing]]) -> dict[str, Factors]:
+def weigh(
+    candidates: Mapping[str, tuple[int | None, Standing]], learning: LearningSettings | None = None
+) -> dict[str, Factors]:
     """The factors of every able backend of one model.
 
     Args:
         candidates: backend → (operator score 0..5 or None, standing).
+        learning: how evidence counts; None takes the defaults.
     """
     scores = {n: UNKNOWN_SCORE if score is None else score for n, (score, _) in candidates.items()}
     best = max(scores.values(), default=0)
     known = [s.bandwidth_gbs for _, s in candidates.values() if s.bandwidth_gbs is not None]
     slowest, fastest = (min(known), max(known)) if known else (1.0, 1.0)
-    return {
+    believed = {
         name: Factors(
-            _operators(scores[name], best),
+            _operators(scores[name], best) * standing.size,
             (slowest if standing.bandwidth_gbs is None else standing.bandwidth_gbs) / fastest,
             standing.load,
             standing.breaker,
+            1.0,
         )
         for name, (_, standing) in candidates.items()
     }
+    priors = {name: f.operators * f.bandwidth for name, f in believed.items() if f.operators > 0}
+    evidence = {name: s.evidence for name, (_, s) in candidates.items() if s.evidence is not None}
+    lessons = learn(priors, evidence, learning or LearningSettings())
+    return believed | {name: _taught(believed[name], lesson) for name, lesson in lessons.items()}
+
+
+def _taught(believed: Factors, lesson: Lesson) -> Factors:
+    return believed._replace(
+        operators=believed.operators**lesson.fade,
+        bandwidth=believed.bandwidth**lesson.fade,
+        measured=lesson.measured,
+    )
 
 
 def _operators(score: int, best: int) -> float:

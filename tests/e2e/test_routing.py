@@ -59,7 +59,7 @@ def test_explain_names_the_operator_its_opset_and_the_provider(cluster: Cluster)
         assert words in rocm
     assert backends["rocm-0"]["share"] == 0.0
     assert backends["cuda-0"]["score"] > backends["rocm-0"]["score"]
-    assert set(backends["cuda-0"]["factors"]) == {"operators", "bandwidth", "load", "breaker"}
+    assert set(backends["cuda-0"]["factors"]) == {"operators", "bandwidth", "load", "breaker", "measured"}
 
 
 def test_explain_of_an_unknown_model_is_one_clear_line(cluster: Cluster) -> None:
