@@ -1,0 +1,1 @@
+../../microcode/library/apt_component_info.py

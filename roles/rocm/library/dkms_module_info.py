@@ -1,0 +1,1 @@
+../../nvidia_driver/library/dkms_module_info.py

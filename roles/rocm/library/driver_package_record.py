@@ -1,0 +1,1 @@
+../../nvidia_driver/library/driver_package_record.py
