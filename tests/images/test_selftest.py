@@ -50,7 +50,14 @@ def test_a_library_that_is_missing_is_named_with_who_needs_it(checks: ModuleType
 
 def test_the_first_folder_of_a_soname_counts(checks: ModuleType) -> None:
     libraries = importlib.import_module("checks.libraries")
-    c_library = libraries._first_of_each_soname()["libc.so.6"]
+    cache = b"2 libs\n\tlibx.so.1 (libc6) => /first/libx.so.1\n\tlibx.so.1 (libc6) => /second/libx.so.1\n"
+    assert libraries.first_of_each_soname(cache) == {"libx.so.1": "/first/libx.so.1"}
+
+
+def test_a_vendors_library_from_elsewhere_is_named_with_where_it_should_be(checks: ModuleType) -> None:
+    libraries = importlib.import_module("checks.libraries")
+    printed = subprocess.run(["/sbin/ldconfig", "-p"], capture_output=True, check=True).stdout
+    c_library = libraries.first_of_each_soname(printed)["libc.so.6"]
     facts = FACTS | {"libraries": ["libc.so.6"], "library_dirs": [str(Path(c_library).parent)]}
     assert checks.vendor_libraries_come_first(facts).startswith("1 of the vendor's")
     with pytest.raises(checks.Failed, match=r"libc.so.6 is .*, expected in /elsewhere"):

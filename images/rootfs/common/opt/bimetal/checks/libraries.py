@@ -27,7 +27,7 @@ def vendor_libraries_come_first(facts):
     """For each soname of the vendor the loader takes the one of the vendor's folder."""
     if not facts["libraries"]:
         raise Skipped("this image has no vendor's libraries")
-    cache = _first_of_each_soname()
+    cache = first_of_each_soname(subprocess.run(["/sbin/ldconfig", "-p"], stdout=subprocess.PIPE, check=True).stdout)
     wrong = []
     for soname in facts["libraries"]:
         path = cache.get(soname, "nowhere")
@@ -58,11 +58,10 @@ def _not_found(path):
     return {line.split("=>")[0].strip() for line in lines if line.rstrip().endswith("not found")}
 
 
-def _first_of_each_soname():
-    """The loader's cache: it takes the first entry of a soname."""
-    output = subprocess.run(["/sbin/ldconfig", "-p"], stdout=subprocess.PIPE, check=True).stdout.decode()
+def first_of_each_soname(cache):
+    """Paths by soname in what ldconfig prints: the loader takes the first entry."""
     first = {}
-    for line in output.splitlines():
+    for line in cache.decode().splitlines():
         name, arrow, path = line.strip().partition(" => ")
         if arrow:
             first.setdefault(name.split(" ")[0], os.path.realpath(os.path.dirname(path)) + "/" + os.path.basename(path))
