@@ -48,7 +48,8 @@ def test_a_library_that_is_missing_is_named_with_who_needs_it(checks: ModuleType
     assert checks.every_library_resolves(facts) == "1 files, nothing missing"
 
 
-def test_the_first_folder_of_a_soname_counts(checks: ModuleType) -> None:
+@pytest.mark.usefixtures("checks")
+def test_the_first_folder_of_a_soname_counts() -> None:
     libraries = importlib.import_module("checks.libraries")
     cache = b"2 libs\n\tlibx.so.1 (libc6) => /first/libx.so.1\n\tlibx.so.1 (libc6) => /second/libx.so.1\n"
     assert libraries.first_of_each_soname(cache) == {"libx.so.1": "/first/libx.so.1"}
