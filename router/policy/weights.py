@@ -9,8 +9,8 @@
 - load: 1 / (1 + waiting requests / pending_half), in steps of 0.1 so that noise does not republish the table.
 - breaker: `degraded_weight` while Degraded, else 1.
 - measured: how long requests really take there, against the fastest (`router.learning.bandit`). What is measured takes
-  the place of what was believed: the more requests were measured, the nearer operators and bandwidth come to 1. The
-  classes stay: nothing that is measured brings traffic to a backend of a worse class.
+  the place of what was believed: the more requests were measured, the nearer operators and bandwidth come to those of
+  the best candidate. The classes stay: nothing that is measured brings traffic to a backend of a worse class.
 
 What is unknown never counts as 0 and never as the best: a score takes the middle (3), a bandwidth the smallest
 known one.
@@ -93,15 +93,16 @@ def weigh(
         )
         for name, (_, standing) in candidates.items()
     }
-    priors = {name: f.operators * f.bandwidth for name, f in believed.items() if f.operators > 0}
+    highest = max((f.operators for f in believed.values()), default=1.0)
+    priors = {n: f.operators / highest * f.bandwidth for n, f in believed.items() if f.operators > 0}
     evidence = {name: s.evidence for name, (_, s) in candidates.items() if s.evidence is not None}
     lessons = learn(priors, evidence, learning or LearningSettings())
-    return believed | {name: _taught(believed[name], lesson) for name, lesson in lessons.items()}
+    return believed | {name: _taught(believed[name], lesson, highest) for name, lesson in lessons.items()}
 
 
-def _taught(believed: Factors, lesson: Lesson) -> Factors:
+def _taught(believed: Factors, lesson: Lesson, highest: float) -> Factors:
     return believed._replace(
-        operators=believed.operators**lesson.fade,
+        operators=highest * (believed.operators / highest) ** lesson.fade,
         bandwidth=believed.bandwidth**lesson.fade,
         measured=lesson.measured,
     )

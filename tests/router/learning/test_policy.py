@@ -40,6 +40,13 @@ def test_a_wrong_prior_is_overruled(fleet_of: FleetOf, state_of: StateOf) -> Non
     assert table.routes["m"].shares["rocm-0"] > 0.9
 
 
+def test_equal_backends_stay_equal_however_often_each_was_measured(fleet_of: FleetOf, state_of: StateOf) -> None:
+    scores = {("m", pool): OperatorScore(3, ()) for pool in ("cuda", "rocm", "cpu")}
+    known = beliefs(cuda_0=Evidence(0.0040, 90), rocm_0=Evidence(0.0044, 12))
+    table = decide(fleet_of(*NAMES), state_of(cuda_0="m", rocm_0="m", cpu_0="m"), {}, scores, beliefs=known)
+    assert len(set(table.routes["m"].shares.values())) == 1
+
+
 def test_a_believed_slow_backend_keeps_the_floor(fleet_of: FleetOf, state_of: StateOf) -> None:
     fleet = fleet_of("cuda-0", "rocm-0", extras=bandwidths(cuda_0=3000, rocm_0=3))
     state = state_of(cuda_0="m", rocm_0="m")
