@@ -21,8 +21,8 @@ VALUES = [0.5, -1.0, 2.0]
 READY_WITHIN_S = 90
 DELAY_MS = 1500
 ANSWER_WITHIN_S = 30
-# What Triton says at every start where no NVIDIA driver is.
-WITHOUT_A_DRIVER = re.compile(r"CudaDriverHelper has not been initialized")
+# What Triton says where no NVIDIA driver is, whatever it was started with.
+WITHOUT_A_DRIVER = re.compile(r"CudaDriverHelper has not been initialized|pinned system memory")
 ALARM = re.compile(r"^[WE]\d{4}|\b(WARNING|ERROR|Traceback)\b")
 
 
