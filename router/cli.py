@@ -20,6 +20,7 @@ from router.files import write_whole
 from router.fleet import load_fleet
 from router.gateway.bootstrap import client_bootstrap, envoy_bootstrap
 from router.gateway.secret_files import write_secret_files
+from router.learning.cli import learn
 from router.operators.cli import model_app
 from router.security.files import check_security_files
 from router.security.settings import InternalTls
@@ -32,6 +33,7 @@ app = typer.Typer(no_args_is_help=True, add_completion=False, help="NVIDIA and A
 app.add_typer(model_app, name="model")
 model_app.command()(split)
 app.add_typer(ops_app, name="ops")
+app.command()(learn)
 
 FleetOption = Annotated[Path, typer.Option("--fleet", envvar="BIMETAL_FLEET", help="The fleet file.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]

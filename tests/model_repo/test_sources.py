@@ -34,6 +34,7 @@ def test_every_model_of_the_project_has_a_valid_source() -> None:
         "qlinear_block",
         "repeat",
         "rope_attention",
+        "sequence_sum",
         "slow_identity",
         "vad_lstm",
     }
@@ -55,6 +56,8 @@ def test_a_model_is_named_after_its_folder(tmp_path: Path) -> None:
         ({"inputs": [{"name": "x", "type": "BF16", "dims": [1]}]}, "inputs.0.type: expected 'BOOL', 'UINT8'"),
         ({"inputs": [{"name": "x", "type": "FP32", "dims": [-2]}]}, "inputs.0.dims.0: expected greater than"),
         ({"inputs": [{"name": "x", "type": "FP32"}]}, "inputs.0.dims: expected; the key is missing"),
+        ({"sequence": {"max_idle_seconds": 60}}, "sequence: expected none for kind onnx"),
+        ({"sequence": {"max_idle_seconds": 0}}, "sequence.max_idle_seconds: expected greater than 0"),
         ({"batch": 3}, "batch: unknown key; remove it or correct its spelling"),
         ({"name": "other"}, "name: unknown key; the folder gives it"),
         ({"kind": "torch"}, "kind: expected 'onnx' or 'python' (found 'torch')"),

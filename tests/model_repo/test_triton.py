@@ -83,7 +83,19 @@ def expected(model: str, inputs: Arrays) -> Arrays:
 
 
 def test_there_is_a_request_for_every_model_that_answers_once() -> None:
-    assert set(INPUTS) == {name for name, source in SOURCES.items() if not source.decoupled}
+    plain = {name for name, source in SOURCES.items() if not source.decoupled and not source.sequence}
+    assert set(INPUTS) == plain
+
+
+def test_a_stateful_model_keeps_the_sums_of_its_sequences_apart(grpc_client: Any) -> None:
+    def send(sequence: int, value: int, *, start: bool = False, end: bool = False) -> int:
+        given = tensors(triton_grpc, {"VALUE": np.array([[value]], np.int32)})
+        options = {"sequence_id": sequence, "sequence_start": start, "sequence_end": end}
+        return int(grpc_client.infer("sequence_sum", given, **options).as_numpy("SUM")[0, 0])
+
+    assert [send(1, 5, start=True), send(2, 100, start=True)] == [5, 100]
+    assert [send(1, 6), send(2, 200, end=True), send(1, 7, end=True)] == [11, 300, 18]
+    assert send(2, 1, start=True, end=True) == 1
 
 
 @pytest.mark.parametrize("model", INPUTS)
