@@ -1,0 +1,58 @@
+"""A live Triton becomes slow, and its traffic goes away: nobody told the router but the access log."""
+
+import json
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import tritonclient.grpc as triton_grpc
+
+from tests.e2e.cluster import Cluster, wait_until
+from tests.e2e.requests import tensor
+
+MODEL = "identity_bytes"
+"""No other test looks at its shares."""
+STOPPED_S, RUNNING_S = 0.06, 0.008
+
+
+@contextmanager
+def slowed_down(pid: int) -> Iterator[None]:
+    """The process gets its turns as a much slower device would: it is stopped most of the time."""
+    end = threading.Event()
+
+    def alternate() -> None:
+        while not end.wait(RUNNING_S):
+            os.kill(pid, signal.SIGSTOP)
+            time.sleep(STOPPED_S)
+            os.kill(pid, signal.SIGCONT)
+
+    thread = threading.Thread(target=alternate)
+    thread.start()
+    try:
+        yield
+    finally:
+        end.set()
+        thread.join()
+
+
+def test_a_triton_that_becomes_slow_loses_its_traffic_and_explain_says_why(cluster: Cluster, grpc_client: Any) -> None:
+    words = tensor(triton_grpc, "INPUT0", np.array([[b"a"]], dtype=np.object_), "BYTES")
+
+    def share_after_a_request() -> float:
+        grpc_client.infer(MODEL, [words])
+        return cluster.shares(MODEL)["cuda-0"]
+
+    for _ in range(100):
+        grpc_client.infer(MODEL, [words])
+    with slowed_down(cluster.pid("triton-cuda-0")):
+        wait_until(lambda: share_after_a_request() < 0.15)
+    explained = json.loads(cluster.bimetal("explain", MODEL, "--json"))["backends"]
+    slow = next(b for b in explained if b["name"] == "cuda-0")
+    assert slow["share"] >= 0.03
+    assert slow["factors"]["measured"] < 0.5
+    assert "measured: " in " ".join(slow["reasons"])
