@@ -68,10 +68,24 @@ class Relay:
 
 
 async def _chain(first: bytes | None, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    if first is not None:
-        yield first
+    """All messages up to the first that is none: Triton ends the call there, and grpc.aio does not bear that."""
+    if first is None:
+        return
+    yield first
+    if _request(first) is None:
+        return
     async for message in rest:
         yield message
+        if _request(message) is None:
+            return
+
+
+def _request(message: bytes) -> Any | None:
+    """The ModelInferRequest; None for bytes that are none."""
+    try:
+        return pb.ModelInferRequest.FromString(message)
+    except DecodeError:
+        return None
 
 
 def _model(message: bytes | None) -> str:
@@ -84,11 +98,9 @@ def _model(message: bytes | None) -> str:
 
 
 def _error_in_band(message: bytes, why: str) -> bytes:
-    try:
-        request_id = pb.ModelInferRequest.FromString(message).id
-    except DecodeError:
-        request_id = ""
-    error = pb.ModelStreamInferResponse(error_message=why, infer_response=pb.ModelInferResponse(id=request_id))
+    request = _request(message)
+    answer = pb.ModelInferResponse(id=request.id if request else "")
+    error = pb.ModelStreamInferResponse(error_message=why, infer_response=answer)
     serialised: bytes = error.SerializeToString()
     return serialised
 

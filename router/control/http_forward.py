@@ -15,9 +15,9 @@ _NOT_OURS_TO_ADD = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
 
 async def forward(request: Request, backend: Backend, http: aiohttp.ClientSession, timeout_s: float) -> Response:
     """Triton's answer; 503 in Triton's shape if there is none within `timeout_s`."""
-    # Triton answers HEAD with a body, which breaks the connection for the next request. It allows GET and POST only,
-    # and says the same to every other method.
-    method = "OPTIONS" if request.method == "HEAD" else request.method
+    # Triton allows GET and POST, and says the same to every other method. But it answers HEAD with a body, which breaks
+    # the connection for the next request, and some methods of nobody's making not at all.
+    method = request.method if request.method in {"GET", "POST"} else "OPTIONS"
     try:
         async with http.request(
             method,
@@ -30,6 +30,8 @@ async def forward(request: Request, backend: Backend, http: aiohttp.ClientSessio
         ) as answer:
             kept = {k: v for k, v in answer.headers.items() if k.lower() not in _HOP_BY_HOP}
             return Response(await answer.read(), answer.status, kept)
+    except ValueError:  # aiohttp's word on a header with a control character
+        return error_answer(400, "Bad Request")
     except (aiohttp.ClientError, TimeoutError) as error:
         return error_answer(503, f"backend {backend.name} did not answer: {error or type(error).__name__}")
 

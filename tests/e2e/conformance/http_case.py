@@ -39,9 +39,9 @@ class HttpAnswer:
     body: bytes
 
 
-def ask(address: str, case: HttpCase) -> HttpAnswer:
-    """Send the request of `case` to `host:port` on a connection of its own."""
-    connection = http.client.HTTPConnection(address, timeout=PATIENCE_S)
+def ask(address: str, case: HttpCase, patience_s: float = PATIENCE_S) -> HttpAnswer:
+    """Send the request of `case` to `host:port` on a connection of its own. Raises TimeoutError."""
+    connection = http.client.HTTPConnection(address, timeout=patience_s)
     try:
         connection.putrequest(case.method, case.path, skip_accept_encoding=True)
         for name, value in _headers(case):
