@@ -71,7 +71,7 @@ def test_a_pools_image_serves_the_projects_models(image: Image, start: Start, re
 
 
 def test_the_router_image_routes_to_the_cpu_image(
-    image: Image, start: Start, network: Any, repositories: Path, tmp_path: Path
+    image: Image, network: Any, start: Start, repositories: Path, tmp_path: Path
 ) -> None:
     triton = start(
         image("cpu:bookworm"),
@@ -105,6 +105,8 @@ def test_the_router_image_routes_to_the_cpu_image(
 def fleet_of(triton: str) -> dict[str, Any]:
     return {
         "version": 1,
+        # The container's address is reachable, its published port on loopback only.
+        "security": {"insecure": True},
         "state_dir": "/var/lib/bimetal",
         "gateway": {"host": "0.0.0.0", "http_port": 8000, "grpc_port": 8001, "admin_port": 18901},
         "router": {"host": "127.0.0.1", "http_port": 8002, "xds_port": 18900},
