@@ -22,7 +22,7 @@ def answering(status: int) -> Iterator[int]:
     """A port on which every question gets that status."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:  # noqa: N802 - http.server calls it so
+        def do_GET(self) -> None:
             self.send_response(status)
             self.end_headers()
 
