@@ -8,6 +8,20 @@ from router.xds.tls import refusal_without_key
 _RESOURCE_EXHAUSTED = "8"
 
 
+def _equals(status: int) -> dict[str, Any]:
+    return {"op": "EQ", "value": {"default_value": status, "runtime_key": f"bimetal.status_{status}"}}
+
+
+# Of a path that no Triton has, byte for byte as Triton says it: JSON that is called plain text.
+_NOT_FOUND: dict[str, Any] = {
+    "filter": {"status_code_filter": {"comparison": _equals(404)}},
+    "body_format_override": {
+        "text_format_source": {"inline_string": '{"error":"%LOCAL_REPLY_BODY%"}'},
+        "content_type": "text/plain",
+    },
+}
+
+
 def local_replies(listener: str, gateway: Gateway) -> dict[str, Any]:
     """The `local_reply_config` of a listener: tritonclient reads `["error"]`; gRPC has plain text."""
     body: dict[str, Any] = {"json_format": {"error": "%LOCAL_REPLY_BODY%"}}
@@ -15,7 +29,7 @@ def local_replies(listener: str, gateway: Gateway) -> dict[str, Any]:
         body = {"text_format_source": {"inline_string": "%LOCAL_REPLY_BODY%"}}
     return {
         "body_format": body,
-        "mappers": [refusal_without_key(), _too_large(listener, gateway), *_too_many(gateway)],
+        "mappers": [_NOT_FOUND, refusal_without_key(), _too_large(listener, gateway), *_too_many(gateway)],
     }
 
 
@@ -46,7 +60,3 @@ def _too_many(gateway: Gateway) -> list[dict[str, Any]]:
         {"filter": {"response_flag_filter": {"flags": [flag]}}, "body": {"inline_string": text}}
         for flag, text in words.items()
     ]
-
-
-def _equals(status: int) -> dict[str, Any]:
-    return {"op": "EQ", "value": {"default_value": status, "runtime_key": f"bimetal.status_{status}"}}

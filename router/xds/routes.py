@@ -36,13 +36,18 @@ _STATELESS = {
 _DRAINING_GRPC = [{"name": "grpc-status", "string_match": {"exact": "5"}}]
 _DRAINING_HTTP = [404, 503]
 _RETRIES = 3
+_NOT_FOUND = {
+    "name": "no path of a Triton",
+    "match": {"prefix": "/"},
+    "direct_response": {"status": 404, "body": {"inline_string": "Not Found"}},
+}
 _KINDS = ("unary", "stream", "large")
 
 
 def routes(table: RoutingTable, fleet: Fleet) -> list[RouteConfiguration]:
     """The route configurations of the HTTP and the gRPC listener."""
     return [
-        _configuration("http", table, fleet, _control_route(ROUTER_HTTP)),
+        _configuration("http", table, fleet, _http_by_path()),
         _configuration("grpc", table, fleet, _grpc_by_path()),
     ]
 
@@ -131,6 +136,16 @@ def _grpc_by_path() -> Matcher.OnMatch:
     paths[STREAM_PATH].CopyFrom(_read_by_ext_proc())
     paths[INFER_PATH].matcher.CopyFrom(by_encoding)
     by_path.on_no_match.CopyFrom(_control_route(ROUTER_GRPC))
+    return Matcher.OnMatch(matcher=by_path)
+
+
+def _http_by_path() -> Matcher.OnMatch:
+    """Triton's paths are the router's to answer; its metrics and admin API have a port of their own."""
+    by_path = Matcher()
+    by_path.matcher_tree.input.name = "path"
+    by_path.matcher_tree.input.typed_config.CopyFrom(_request_header(":path"))
+    by_path.matcher_tree.prefix_match_map.map["/v2"].CopyFrom(_control_route(ROUTER_HTTP))
+    by_path.on_no_match.CopyFrom(_action(parse(_NOT_FOUND, Route())))
     return Matcher.OnMatch(matcher=by_path)
 
 

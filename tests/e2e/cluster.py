@@ -78,6 +78,14 @@ class Cluster:
         """SIGKILL one of the cluster's own programs; its supervisor starts it again."""
         os.kill(self.pid(program), signal.SIGKILL)
 
+    def answers(self) -> bool:
+        """Whether the gateway lets a request through."""
+        try:
+            self.get(self.fleet.gateway.http_port, "/v2/health/live")
+        except OSError:
+            return False
+        return True
+
     def is_whole(self) -> bool:
         """Whether every backend is reachable and every model has an able one."""
         try:

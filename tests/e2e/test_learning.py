@@ -3,20 +3,26 @@
 import json
 import os
 import signal
+import subprocess
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import tritonclient.grpc as triton_grpc
+import yaml
 
-from tests.e2e.cluster import Cluster, wait_until
+from router.fleet import load_fleet
+from tests.e2e.cluster import ROOT, Cluster, wait_until
 from tests.e2e.requests import tensor
 
 MODEL = "identity_bytes"
-"""No other test looks at its shares."""
+PORTS_UP = 400
+"""Of the gateway that learns, above the cluster's own, which does not: its pools share one processor."""
 STOPPED_S, RUNNING_S = 0.06, 0.008
 
 
@@ -40,18 +46,45 @@ def slowed_down(pid: int) -> Iterator[None]:
         thread.join()
 
 
-def test_a_triton_that_becomes_slow_loses_its_traffic_and_explain_says_why(cluster: Cluster, grpc_client: Any) -> None:
+@pytest.fixture
+def learning(cluster: Cluster, tmp_path: Path) -> Iterator[Cluster]:
+    """A second router and gateway in front of the cluster's Tritons, with learning on."""
+    document = yaml.safe_load((cluster.state_dir / "fleet.yaml").read_text())
+    document |= {"state_dir": str(tmp_path), "learning": {"enabled": True}}
+    for section in ("gateway", "router"):
+        ports = {key: value + PORTS_UP for key, value in document[section].items() if key.endswith("_port")}
+        document[section] |= ports
+    file = tmp_path / "fleet.yaml"
+    file.write_text(yaml.safe_dump(document))
+    command = [str(ROOT / ".venv/bin/bimetal")]
+    with ExitStack() as stack:
+        for program in ("run", "gateway"):
+            log = stack.enter_context((tmp_path / f"{program}.log").open("w"))
+            process = subprocess.Popen([*command, program, "--fleet", str(file)], stdout=log, stderr=log)
+            stack.callback(process.wait)
+            stack.callback(process.terminate)
+        second = Cluster(tmp_path, load_fleet(file))
+        wait_until(lambda: second.is_whole() and second.answers())
+        yield second
+
+
+def test_a_triton_that_becomes_slow_loses_its_traffic_and_explain_says_why(cluster: Cluster, learning: Cluster) -> None:
+    with triton_grpc.InferenceServerClient(learning.grpc) as client:
+        _slow_down_and_look(cluster, learning, client)
+
+
+def _slow_down_and_look(cluster: Cluster, learning: Cluster, grpc_client: Any) -> None:
     words = tensor(triton_grpc, "INPUT0", np.array([[b"a"]], dtype=np.object_), "BYTES")
 
     def share_after_a_request() -> float:
         grpc_client.infer(MODEL, [words])
-        return cluster.shares(MODEL)["cuda-0"]
+        return learning.shares(MODEL)["cuda-0"]
 
     for _ in range(100):
         grpc_client.infer(MODEL, [words])
     with slowed_down(cluster.pid("triton-cuda-0")):
         wait_until(lambda: share_after_a_request() < 0.15)
-    explained = json.loads(cluster.bimetal("explain", MODEL, "--json"))["backends"]
+    explained = json.loads(learning.bimetal("explain", MODEL, "--json"))["backends"]
     slow = next(b for b in explained if b["name"] == "cuda-0")
     assert slow["share"] >= 0.03
     assert slow["factors"]["measured"] < 0.5

@@ -1,6 +1,7 @@
 """The reason to exist: models go to who runs them well, and everything says why."""
 
 import json
+import urllib.error
 from typing import Any
 
 import numpy as np
@@ -96,3 +97,11 @@ def test_the_batch_dimension_picks_the_size_class(
         identity(module, client, np.zeros((batch, 2), np.float32))
     taken = [cluster.envoy_stat(name) - count for name, count in zip(counters, before, strict=True)]
     assert taken == ([0, 10] if batch >= 32 else [10, 0])
+
+
+@pytest.mark.parametrize("path", ["/admin/status", "/metrics", "/admin/backends/cuda-0/drain", "/v2/../admin/status"])
+def test_the_admin_api_is_not_on_the_gateways_port(cluster: Cluster, path: str) -> None:
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        cluster.get(cluster.fleet.gateway.http_port, path)
+    with caught.value as refusal:
+        assert refusal.code == 404

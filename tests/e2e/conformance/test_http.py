@@ -1,7 +1,5 @@
 """HTTP through the gateway is what one Triton gives: status, headers that matter, body."""
 
-from typing import Any
-
 import pytest
 
 from tests.e2e.cluster import Cluster
@@ -14,23 +12,10 @@ from tests.e2e.conformance.http_cases import (
     repository_cases,
 )
 
-# What the gateway does not do yet, and why.
-PENDING = {
-    "metrics are not on this port": "unknown paths reach the router, whose port has metrics and the admin API",
-    "a method that HTTP does not know": "Envoy refuses methods of nobody's making unless allow_custom_methods is set",
-}
-
-
-def _row(case: HttpCase) -> Any:
-    reason = PENDING.get(case.says)
-    marks = [pytest.mark.xfail(reason=reason, strict=True)] if reason else []
-    return pytest.param(case, id=case.says, marks=marks)
-
-
 CASES = [*control_cases(), *repository_cases(), *infer_cases(), *infer_error_cases(), *generate_cases()]
 
 
-@pytest.mark.parametrize("case", [_row(case) for case in CASES])
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.says)
 def test_the_gateway_answers_as_a_triton(whole: Cluster, tritons_http: list[str], case: HttpCase) -> None:
     expected = [ask(address, case) for address in tritons_http]
     assert [answer.status for answer in expected] == [case.status] * len(expected)
