@@ -75,7 +75,7 @@ def _pinned(name: str, base: Base, engine: Engine) -> Resolved:
             f"Base '{name}' ({base.image}) has no digest in matrix.yml, and a tag can change under a build.",
             f"bimetal-images pin {name}, or name an image that the engine has: {override_variable(name)}=...",
         )
-    reference = f"{base.image.rpartition(':')[0] or base.image}@{base.digest}"
+    reference = f"{repository(base.image)}@{base.digest}"
     found = engine.inspect(reference)
     if found is None:
         engine.pull(reference)
@@ -86,6 +86,12 @@ def _pinned(name: str, base: Base, engine: Engine) -> Resolved:
             "remove it (docker image rm) and find out where it came from",
         )
     return Resolved(reference, str(found["Id"]), "digest")
+
+
+def repository(image: str) -> str:
+    """An image's name without its tag; a colon before the last slash is a registry's port."""
+    folder, slash, name = image.rpartition("/")
+    return f"{folder}{slash}{name.partition(':')[0]}"
 
 
 def _bootstrapped(suite: str, engine: Engine, cache: Path) -> Resolved:

@@ -56,6 +56,11 @@ def test_an_override_that_the_engine_lacks_is_an_error(matrix: Matrix, engine: F
         resolve(matrix, engine, tmp_path, BASE_BOOKWORM="mine:1")
 
 
+@pytest.mark.parametrize("image", ["registry:5000/triton", "registry:5000/triton:1"])
+def test_a_registrys_port_is_no_tag(image: str) -> None:
+    assert bases.repository(image) == "registry:5000/triton"
+
+
 def test_the_variable_of_a_base_is_its_name_in_capitals() -> None:
     assert bases.override_variable("ngc-22.12") == "BASE_NGC_22_12"
 
