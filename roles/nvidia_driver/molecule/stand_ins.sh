@@ -5,6 +5,7 @@ set -eu
 directory=$1
 mkdir -p "$directory"
 while read -r name version depends; do
+    [ -n "$name" ] || continue
     tree=$(mktemp -d)
     mkdir "$tree/DEBIAN"
     {
