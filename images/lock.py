@@ -35,6 +35,7 @@ def record(file: Path, name: str, entry: Mapping[str, object]) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile("w", dir=file.parent, prefix=f".{file.name}.", delete=False) as new:
         new.write(text)
+    Path(new.name).chmod(0o644)
     os.replace(new.name, file)
 
 

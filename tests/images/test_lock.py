@@ -16,6 +16,7 @@ def test_an_entry_is_added_and_the_others_stay(tmp_path: Path) -> None:
     lock.record(file, "rocm:1", {"tag": "c"})
     assert json.loads(file.read_text()) == {"schema": 1, "images": {"cpu:1": {"tag": "b"}, "rocm:1": {"tag": "c"}}}
     assert [path.name for path in file.parent.iterdir()] == ["images.lock.json"]
+    assert file.stat().st_mode & 0o777 == 0o644
 
 
 def test_an_image_that_was_never_built_is_named_with_the_next_step(tmp_path: Path) -> None:
