@@ -46,6 +46,11 @@ unknown:
   type: list
   elements: str
   returned: always
+from_uris:
+  description: Packages whose candidate comes from one of the archives.
+  type: list
+  elements: str
+  returned: always
 from_elsewhere:
   description: Known packages whose candidate comes from another archive, in words.
   type: list
@@ -60,7 +65,7 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={"names": names | {"required": True}, "uris": names | {"default": []}}, supports_check_mode=True
     )
-    wanted = module.params["names"]
+    wanted, uris = module.params["names"], module.params["uris"]
     command = ["apt-cache", "policy", *wanted]
     _, output, _ = module.run_command(command, check_rc=True, environ_update={"LC_ALL": "C"})
     known = {name: found for name, found in driver_packages.parse_policy(output).items() if found.version}
@@ -68,7 +73,8 @@ def main() -> None:
         changed=False,
         versions={name: candidate.version for name, candidate in known.items()},
         unknown=sorted(set(wanted) - set(known)),
-        from_elsewhere=driver_packages.from_elsewhere(known, module.params["uris"]),
+        from_uris=[name for name, found in known.items() if not driver_packages.from_elsewhere({name: found}, uris)],
+        from_elsewhere=driver_packages.from_elsewhere(known, uris),
     )
 
 

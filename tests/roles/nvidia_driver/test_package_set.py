@@ -1,9 +1,11 @@
 """Which packages make up one driver, and what keeps apt to them."""
 
 from collections.abc import Callable
+from pathlib import Path
 from types import ModuleType
 
 import pytest
+import yaml
 
 PATTERNS = ["(lib)?nvidia-.*", "libcuda1"]
 
@@ -138,3 +140,27 @@ def test_a_candidate_of_the_distribution_is_found_with_its_archive(packages: Mod
 def test_only_what_is_installed_counts_as_installed(packages: ModuleType) -> None:
     text = "nvidia-smi 535.1-1 installed\nlibcuda1:amd64 535.1-1 installed\nold 1-1 config-files\nnone  not-installed\n"
     assert packages.parse_installed(text) == {"nvidia-smi": "535.1-1", "libcuda1": "535.1-1"}
+
+
+@pytest.mark.parametrize(
+    ("role", "members", "others"),
+    [
+        (
+            "nvidia_driver",
+            ["nvidia-kernel-dkms", "nvidia-cuda-mps", "libnvidia-ml1", "libcuda1", "libgl1-nvidia-glvnd-glx"],
+            ["nvidia-container-toolkit", "libnvidia-container1", "nvidia-cuda-toolkit", "libcudart11.0"],
+        ),
+        (
+            "rocm",
+            ["amdgpu-dkms", "rocminfo", "rocm-smi-lib", "hip-runtime-amd", "hipcc", "rocblas-dev", "amd-smi-lib"],
+            ["rocksdb-tools", "librocksdb7.8", "hiphop-php", "rocs", "amd64-microcode", "half"],
+        ),
+    ],
+)
+def test_a_rollback_removes_nothing_that_only_shares_a_word_with_the_driver(
+    packages: ModuleType, project: Path, role: str, members: list[str], others: list[str]
+) -> None:
+    data = {}
+    for path in (project / f"roles/{role}/vars/main").glob("*.yml"):
+        data |= yaml.safe_load(path.read_text())
+    assert packages.selected([*members, *others], data[f"_{role}_patterns"]) == sorted(members)
