@@ -40,7 +40,12 @@ def _listener(name: str, fleet: Fleet, port: int, filters: list[dict[str, Any]])
         early_header_mutation_extensions=[_drop_our_header()],
         # A client must not be able to tell the gateway from one Triton.
         server_header_transformation="PASS_THROUGH",
-        http_protocol_options={"allow_custom_methods": True},
+        # HTTP/1.0, without a Host, is what old load balancers check health with.
+        http_protocol_options={
+            "accept_http_10": True,
+            "default_host_for_http_10": "triton",
+            "allow_custom_methods": True,
+        },
         generate_request_id=False,
         skip_xff_append=True,
         # An inference may be silent for long; its own deadline bounds it.

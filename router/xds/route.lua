@@ -11,17 +11,14 @@ local MAX_NAME = 4096
 local WINDOW = 256          -- bytes of a gRPC message looked at together
 local JSON_WINDOW = 2^20    -- bytes of an HTTP body in which sequence and shape are looked for
 
-local function unescape(s)
-  return (s:gsub("%%(%x%x)", function(hex) return string.char(tonumber(hex, 16)) end))
-end
-
+-- As Triton reads a path: no escape is decoded, a version is a number.
 local function http_route(path)
   local rest = path:match("^/v2/models/([^?]*)")
   if not rest then return nil end
-  local model, action = rest:match("^([^/]+)/versions/[^/]+/([a-z_]+)$")
+  local model, action = rest:match("^([^/]+)/versions/%d+/([a-z_]+)$")
   if not model then model, action = rest:match("^([^/]+)/([a-z_]+)$") end
-  if action == "infer" or action == "generate" then return "unary", unescape(model) end
-  if action == "generate_stream" then return "stream", unescape(model) end
+  if action == "infer" or action == "generate" then return "unary", model end
+  if action == "generate_stream" then return "stream", model end
   return nil
 end
 

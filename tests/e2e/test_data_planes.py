@@ -2,6 +2,7 @@
 
 import json
 import queue
+import socket
 import subprocess
 import urllib.request
 from typing import Any
@@ -31,6 +32,13 @@ def test_plain_json_over_http(cluster: Cluster) -> None:
     url = f"http://{cluster.http}/v2/models/identity/infer"
     with urllib.request.urlopen(urllib.request.Request(url, json.dumps(body).encode()), timeout=PATIENCE_S) as answer:
         assert json.load(answer)["outputs"][0]["data"] == [1.0, 2.0]
+
+
+def test_http_1_0_without_a_host_is_answered(cluster: Cluster) -> None:
+    host, port = cluster.http.split(":")
+    with socket.create_connection((host, int(port)), timeout=PATIENCE_S) as connection:
+        connection.sendall(b"GET /v2/health/live HTTP/1.0\r\n\r\n")
+        assert b" 200 " in connection.recv(4096).split(b"\r\n")[0]
 
 
 @pytest.mark.parametrize("megabytes", [12, 64])
