@@ -18,6 +18,8 @@ HERE = Path(__file__).resolve().parents[1]
 LIVE_WITHIN_S = 60
 STOP_WITHIN_S = 30
 ALARM = re.compile(r"\[(warning|error|critical)\]|Traceback|level=(error|critical)")
+# Envoy warns about an API that the router uses on purpose (router/xds/listeners.py).
+KNOWN = re.compile(r"allow_custom_methods' is marked as work-in-progress")
 
 
 def answers_and_stops(facts):  # noqa: ARG001 - every check gets the facts
@@ -39,7 +41,8 @@ def answers_and_stops(facts):  # noqa: ARG001 - every check gets the facts
                 _wait_until_live(part, fleet[part]["http_port"], process, log_file)
             ready = _status(fleet["gateway"]["http_port"], "/v2/health/ready")
             # Only until here: Envoy warns about being ended.
-            alarming = [line for line in log_file.read_text(errors="replace").splitlines() if ALARM.search(line)]
+            lines = log_file.read_text(errors="replace").splitlines()
+            alarming = [line for line in lines if ALARM.search(line) and not KNOWN.search(line)]
             process.send_signal(signal.SIGTERM)
             process.wait(STOP_WITHIN_S)
         finally:
