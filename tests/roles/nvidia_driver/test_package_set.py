@@ -160,7 +160,7 @@ def test_only_what_is_installed_counts_as_installed(packages: ModuleType) -> Non
 def test_a_rollback_removes_nothing_that_only_shares_a_word_with_the_driver(
     packages: ModuleType, project: Path, role: str, members: list[str], others: list[str]
 ) -> None:
-    data = {}
+    data: dict[str, list[str]] = {}
     for path in (project / f"roles/{role}/vars/main").glob("*.yml"):
         data |= yaml.safe_load(path.read_text())
     assert packages.selected([*members, *others], data[f"_{role}_patterns"]) == sorted(members)
