@@ -23,6 +23,7 @@ unexport PYTHONPATH PYTHONHOME
 
 .DEFAULT_GOAL := help
 include ansible/molecule.mk
+include images/images.mk
 .PHONY: help up down status venv model-repo test lint bench clean
 
 help: ## List these targets

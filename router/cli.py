@@ -33,7 +33,6 @@ app = typer.Typer(no_args_is_help=True, add_completion=False, help="NVIDIA and A
 app.add_typer(model_app, name="model")
 model_app.command()(split)
 app.add_typer(ops_app, name="ops")
-app.command()(learn)
 
 FleetOption = Annotated[Path, typer.Option("--fleet", envvar="BIMETAL_FLEET", help="The fleet file.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
@@ -126,6 +125,9 @@ def write_client_bootstrap(
         identity = InternalTls(ca=ca, certificate=certificate.absolute(), private_key=private_key.absolute())
     write_whole(target, json.dumps(client_bootstrap(loaded, identity), indent=2))
     typer.echo(f"export GRPC_XDS_BOOTSTRAP={target}")
+
+
+app.command()(learn)
 
 
 def _show(answer: dict[str, Any], as_json: bool, tables: Callable[[dict[str, Any]], Iterable[RenderableType]]) -> None:

@@ -6,7 +6,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-MAKEFILES = ("Makefile", "ansible/molecule.mk")
+MAKEFILES = ("Makefile", "ansible/molecule.mk", "images/images.mk")
 
 
 def make(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
