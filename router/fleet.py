@@ -156,20 +156,25 @@ class Backend(_Section):
     tls: bool = False
     """Whether its gRPC port asks for mutual TLS, with a certificate made out to `name`. Triton's HTTP has no TLS."""
 
+    @cached_property
+    def ip(self) -> str:
+        """`host` as text."""
+        return str(self.host)
+
     @property
     def grpc_address(self) -> str:
         """`host:port` of Triton's gRPC service."""
-        return join_host_port(str(self.host), self.grpc_port)
+        return join_host_port(self.ip, self.grpc_port)
 
     @property
     def http_address(self) -> str:
         """`host:port` of Triton's HTTP service."""
-        return join_host_port(str(self.host), self.http_port)
+        return join_host_port(self.ip, self.http_port)
 
     @property
     def metrics_address(self) -> str:
         """`host:port` of Triton's metrics."""
-        return join_host_port(str(self.host), self.metrics_port)
+        return join_host_port(self.ip, self.metrics_port)
 
     @cached_property
     def bandwidth_gbs(self) -> float | None:
@@ -212,7 +217,7 @@ class Fleet(_Section):
                 raise ValueError(f"two backends are named {backend.name!r}; names must differ")
             seen.add(backend.name)
             for port in (backend.http_port, backend.grpc_port, backend.metrics_port):
-                address = join_host_port(str(backend.host), port)
+                address = join_host_port(backend.ip, port)
                 other = addresses.setdefault(address, backend.name)
                 if other != backend.name:
                     raise ValueError(f"backends {other!r} and {backend.name!r} share {address}")

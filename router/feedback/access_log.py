@@ -17,7 +17,7 @@ class AccessLogService(als_pb2_grpc.AccessLogServiceServicer):  # type: ignore[m
     """Receives the log of every gateway and hands each batch of tries to `report`."""
 
     def __init__(self, fleet: Fleet, report: Callable[[list[Try]], None]) -> None:
-        self._backend_at = {(str(b.host), port): b.name for b in fleet.backends for port in (b.grpc_port, b.http_port)}
+        self._backend_at = {(b.ip, port): b.name for b in fleet.backends for port in (b.grpc_port, b.http_port)}
         self._report = report
 
     async def StreamAccessLogs(  # noqa: N802  # the name is the protocol's

@@ -183,12 +183,14 @@ def _factors(
     by_pool = settings.large if settings and size is SizeClass.LARGE else {}
     candidates = {}
     for name, (score, place) in able.items():
-        standing = place.standing._replace(size=by_pool.get(place.pool, 1.0))
+        standing, by_size = place.standing, by_pool.get(place.pool, 1.0)
         if model.stateful:
             # A change of weights moves sequences, and one that moves is lost: only what stands still counts.
-            standing = standing._replace(load=1.0, breaker=1.0)
+            standing = Standing(standing.bandwidth_gbs, load=1.0, breaker=1.0, size=by_size)
         else:
-            standing = standing._replace(evidence=beliefs.get(Key(model.name, name, size)))
+            evidence = beliefs.get(Key(model.name, name, size)) if beliefs else None
+            if evidence or by_size != 1.0:
+                standing = standing._replace(evidence=evidence, size=by_size)
         candidates[name] = (score, standing)
     return weigh(candidates, fleet.learning)
 

@@ -93,9 +93,11 @@ def weigh(
         )
         for name, (_, standing) in candidates.items()
     }
+    evidence = {name: s.evidence for name, (_, s) in candidates.items() if s.evidence is not None}
+    if not evidence:
+        return believed
     highest = max((f.operators for f in believed.values()), default=1.0)
     priors = {n: f.operators / highest * f.bandwidth for n, f in believed.items() if f.operators > 0}
-    evidence = {name: s.evidence for name, (_, s) in candidates.items() if s.evidence is not None}
     lessons = learn(priors, evidence, learning or LearningSettings())
     return believed | {name: _taught(believed[name], lesson, highest) for name, lesson in lessons.items()}
 

@@ -95,9 +95,9 @@ def endpoints(model: ModelRoute, fleet: Fleet) -> Iterator[ClusterLoadAssignment
         able = [(fleet.backend(name), weight_of(share)) for name, share in shares if share > 0]
         assignment = ClusterLoadAssignment(cluster_name=cluster_name(protocol, model.model, size))
         weighted = [
-            endpoint(str(b.host), b.grpc_port, weight, b.name if model.stateful else "", tls_name(b))
+            endpoint(b.ip, b.grpc_port, weight, b.name if model.stateful else "", tls_name(b))
             if protocol == "grpc"
-            else endpoint(str(b.host), b.http_port, weight, b.name if model.stateful else "")
+            else endpoint(b.ip, b.http_port, weight, b.name if model.stateful else "")
             for b, weight in able
         ]
         assignment.endpoints.add().lb_endpoints.extend(weighted)

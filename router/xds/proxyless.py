@@ -73,5 +73,5 @@ def _endpoints(model: ModelRoute, fleet: Fleet) -> ClusterLoadAssignment:
             locality = assignment.endpoints.add()
             locality.locality.zone = backend.name
             locality.load_balancing_weight.value = weight_of(candidate.share)
-            locality.lb_endpoints.append(endpoint(str(backend.host), backend.grpc_port, weight=1))
+            locality.lb_endpoints.append(endpoint(backend.ip, backend.grpc_port, weight=1))
     return assignment
