@@ -93,7 +93,8 @@ def choose(
     """The newest version that every required package has, with every other package of that version.
 
     `lagging` names packages that the distribution updates less often than the driver: they get the newest version
-    of the same branch. Raises PackageSetError when the required packages have no wanted version in common.
+    of the same branch that is not newer than the driver, where there is one. Raises PackageSetError when the required
+    packages have no wanted version in common.
     """
     lockstep = [name for name in required if name not in lagging]
     offers = {name: [v for v in available.get(name, ()) if matches(v, wanted)] for name in lockstep}
@@ -107,7 +108,8 @@ def choose(
         if matching := [version for version in fitting if matches(version, wanted)]:
             fitting = matching
         if not fitting and name in lagging:
-            fitting = [version for version in versions if numbers(version)[:1] == upstream[:1]]
+            of_branch = [version for version in versions if numbers(version)[:1] == upstream[:1]]
+            fitting = [version for version in of_branch if numbers(version) <= upstream] or of_branch
         best = newest(fitting)
         if best:
             packages[name] = best

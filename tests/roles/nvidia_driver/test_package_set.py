@@ -105,6 +105,14 @@ def test_a_daemon_of_another_branch_does_not_lag_it_does_not_fit(packages: Modul
         packages.choose(available, ["nvidia-smi", "nvidia-persistenced"], LAGGING, "550")
 
 
+def test_a_package_that_lags_is_not_newer_than_the_driver_where_an_older_one_is_to_be_had(packages: ModuleType) -> None:
+    available = {"nvidia-smi": ["535.261-1", "535.309-1"], "nvidia-modprobe": ["535.309-1", "535.171-1", "525.1-1"]}
+    required, lagging = ["nvidia-smi"], ["nvidia-modprobe"]
+    assert packages.choose(available, required, lagging, "535.261").packages["nvidia-modprobe"] == "535.171-1"
+    available["nvidia-modprobe"] = ["535.309-1"]
+    assert packages.choose(available, required, lagging, "535.261").packages["nvidia-modprobe"] == "535.309-1"
+
+
 def test_of_several_revisions_the_newest_is_taken(packages: ModuleType) -> None:
     available = {"nvidia-smi": ["535.1-9", "535.1-10", "535.1-10~deb12u1"]}
     assert packages.choose(available, ["nvidia-smi"], [], "535").packages == {"nvidia-smi": "535.1-10"}
