@@ -53,8 +53,8 @@ def _too_large(listener: str, gateway: Gateway) -> dict[str, Any]:
 def _too_many(gateway: Gateway) -> list[dict[str, Any]]:
     words = {
         # Envoy has one flag for both.
-        "UO": f"too much at once for this model: more than {gateway.max_requests} requests, the gateway's max_requests, "
-        "or, after a backend failed, more retries than the policy's retry budget: send fewer, or try again",
+        "UO": f"too much at once for this model: more than {gateway.max_requests} requests (max_requests) or, after a "
+        "backend failed, more retries than the retry budget allows: send fewer, or try again",
         "OM": f"the gateway holds close to {gateway.max_memory_bytes} bytes, its max_memory_bytes: try again later",
     }
     return [

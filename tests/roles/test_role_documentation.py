@@ -6,7 +6,17 @@ from typing import Any
 import pytest
 import yaml
 
-ROLES = ["gpu_probe", "hardware_check", "kernel_cmdline", "microcode", "nvidia_driver", "rocm", "router", "supervisor", "triton"]
+ROLES = [
+    "gpu_probe",
+    "hardware_check",
+    "kernel_cmdline",
+    "microcode",
+    "nvidia_driver",
+    "rocm",
+    "router",
+    "supervisor",
+    "triton",
+]
 
 
 def options(project: Path, role: str) -> dict[str, dict[str, Any]]:
