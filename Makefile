@@ -32,7 +32,7 @@ help: ## List these targets
 	@echo "  STATE_DIR=$(STATE_DIR) PORT_OFFSET=$(PORT_OFFSET): another pair is a second, separate cluster."
 
 up: $(INSTALLED) ## Start the cluster: three Tritons, the router, the gateway
-	$(PLAYBOOK) ansible/site.yml
+	$(PLAYBOOK) ansible/serve.yml
 	@bimetal status
 	@printf '\nTry it:\n  %s\n' \
 	  "curl -s $(GATEWAY)/v2/models/identity/infer -d '{\"inputs\": [{\"name\": \"INPUT0\", \"shape\": [1, 4], \"datatype\": \"FP32\", \"data\": [1, 2, 3, 4]}]}'"

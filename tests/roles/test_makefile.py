@@ -41,7 +41,7 @@ def test_make_alone_shows_the_help(project: Path) -> None:
 
 def test_up_checks_the_machine_before_it_creates_anything(project: Path, tmp_path: Path) -> None:
     plan = make(fresh_checkout(project, tmp_path), "--dry-run", "up").stdout
-    steps = ["process_preflight.py --venv", "-m venv", "--require-hashes", "--no-deps --editable", "ansible/site.yml"]
+    steps = ["process_preflight.py --venv", "-m venv", "--require-hashes", "--no-deps --editable", "ansible/serve.yml"]
     positions = [plan.find(step) for step in steps]
     assert -1 not in positions
     assert positions == sorted(positions)

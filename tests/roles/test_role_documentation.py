@@ -12,6 +12,7 @@ ROLES = [
     "kernel_cmdline",
     "microcode",
     "nvidia_driver",
+    "reboot",
     "rocm",
     "router",
     "supervisor",

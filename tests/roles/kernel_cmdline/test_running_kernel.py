@@ -131,7 +131,7 @@ def test_without_leave_to_reboot_the_role_says_what_for_a_reboot_is_needed(
 ) -> None:
     run = ansible_playbook("tests/roles/kernel_cmdline/local.yml", "--check", "--inventory", "gpu-0,")
     assert run.returncode == 0, run.stdout
-    assert "for bimetal_test=1 (reboot_allowed is false)" in " ".join(run.stdout.split())
+    assert "for bimetal_test=1 (kernel_cmdline_reboot_allowed is false)" in " ".join(run.stdout.split())
 
 
 @pytest.mark.parametrize(
