@@ -9,12 +9,12 @@ from router.coordinator import Coordinator
 from router.errors import StoreError, UnknownBackendError
 from router.feedback.outcome import Effect, Try, classify
 from router.fleet import Fleet
-from router.fleet_state import FleetState, absorb
+from router.fleet_state import FleetState, absorb, warm
 from router.learning.keeper import Keeper
-from router.observation import Observation
+from router.observation import Observation, ThermalReading
 from router.policy.breaker import Breaker
 from router.policy.table import RoutingTable, decide
-from router.policy.weights import load_factor
+from router.policy.weights import load_factor, temperature_factor
 from router.scores import ScoreBook
 from router.store import Event, Remembered, Store
 
@@ -76,6 +76,13 @@ class Circle:
         if before is None or before.reachable != new.reachable:
             text = "reachable" if new.reachable else f"unreachable: {new.error}"
             self._note([Event(self._clock(), new.backend, "probe", text)])
+
+    def felt(self, new: ThermalReading) -> None:
+        """Take in how hot a backend's devices are."""
+        before = self._temperature_factor(new.backend)
+        self.state = warm(self.state, new)
+        if before != self._temperature_factor(new.backend):
+            self._changed.set()
 
     def tried(self, tries: list[Try]) -> None:
         """Take in what became of tries."""
@@ -169,6 +176,9 @@ class Circle:
             or before.models != new.models
             or load_factor(before.pending, half) != load_factor(new.pending, half)
         )
+
+    def _temperature_factor(self, backend: str) -> float:
+        return temperature_factor(self.state.thermal_margins.get(backend), self.fleet.policy.cool_margin_c)
 
     def _tells_a_time(self, attempt: Try) -> bool:
         """A stream lasts as long as its client wishes, and what is stateful is not moved by times."""

@@ -91,6 +91,8 @@ class PolicySettings(_Section):
 
     pending_half: float = Field(default=32, gt=0)
     """Requests waiting in a backend's queues at which its weight is halved."""
+    cool_margin_c: float = Field(default=10, gt=0)
+    """°C below the temperature at which a device slows down from which on its heat does not matter."""
     retry_percent: float = Field(default=20, ge=0, le=100)
     retry_min_concurrent: int = Field(default=64, ge=0)
     """Retries always allowed at once. Peers have 3; losing one backend with more than 3 requests in
@@ -104,6 +106,9 @@ class ProbeSettings(_Section):
     timeout_s: float = Field(default=2.0, gt=0)
     config_refresh_s: float = Field(default=60.0, gt=0)
     """How long a model's configuration may be remembered while its READY versions do not change."""
+    gpu_metrics_interval_s: float = Field(default=15.0, gt=0)
+    gpu_metrics_stale_s: float = Field(default=180.0, gt=0)
+    """Age from which GPU metrics say nothing; the role gpu_probe writes them every 60 s."""
 
 
 class ModelSettings(_Section):
@@ -139,6 +144,8 @@ class Device(_Section):
 
     model: str
     memory_bandwidth_gbs: float | None = Field(default=None, gt=0)
+    pci: str | None = Field(default=None, pattern=r"^[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$")
+    """Its PCI address, as the role gpu_probe writes it."""
 
 
 class Backend(_Section):
@@ -153,6 +160,9 @@ class Backend(_Section):
     compute: Literal["gpu", "cpu"] = "gpu"
     """What really computes there; `cpu` on a machine without the pool's accelerator."""
     devices: tuple[Device, ...] = ()
+    gpu_metrics_url: str | None = Field(default=None, pattern=r"^https?://[^\s/]+")
+    """node_exporter of its host, with the metrics of the role gpu_probe. Counted are the devices that have a `pci`; if
+    none has, all GPUs of the host."""
     tls: bool = False
     """Whether its gRPC port asks for mutual TLS, with a certificate made out to `name`. Triton's HTTP has no TLS."""
 

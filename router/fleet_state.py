@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
-from router.observation import Observation, ServedModel
+from router.observation import Observation, ServedModel, ThermalReading
 
 
 @dataclass(frozen=True)
@@ -23,10 +23,15 @@ class KnownModel:
 
 @dataclass(frozen=True)
 class FleetState:
-    """Everything observed so far. A value: `absorb` returns the next one."""
+    """Everything observed so far. A value: `absorb` and `warm` return the next one.
+
+    Attributes:
+        thermal_margins: °C by backend, as in `ThermalReading`; a missing one is unknown.
+    """
 
     observations: Mapping[str, Observation] = field(default_factory=lambda: MappingProxyType({}))
     models: Mapping[str, KnownModel] = field(default_factory=lambda: MappingProxyType({}))
+    thermal_margins: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
 
     def served(self, backend: str, model: str) -> ServedModel | None:
         """The model as that backend last reported it; None if unreachable or not listed."""
@@ -51,4 +56,12 @@ def absorb(state: FleetState, new: Observation) -> FleetState:
             before.homes | {new.backend},
             stateful=served.stateful or (before.stateful and bool(before.homes)),
         )
-    return FleetState(observations, {name: m for name, m in models.items() if m.homes})
+    return replace(state, observations=observations, models={name: m for name, m in models.items() if m.homes})
+
+
+def warm(state: FleetState, new: ThermalReading) -> FleetState:
+    """The fleet state after one more reading of a backend's temperatures."""
+    margins = {name: margin for name, margin in state.thermal_margins.items() if name != new.backend}
+    if new.margin_c is not None:
+        margins[new.backend] = new.margin_c
+    return replace(state, thermal_margins=margins)

@@ -40,6 +40,18 @@ class ServedModel:
 
 
 @dataclass(frozen=True)
+class ThermalReading:
+    """How hot the devices of one backend are.
+
+    Attributes:
+        margin_c: °C between its hottest device and the temperature at which that slows down; None if unknown.
+    """
+
+    backend: str
+    margin_c: float | None
+
+
+@dataclass(frozen=True)
 class Observation:
     """What one probe of one backend found.
 

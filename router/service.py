@@ -26,6 +26,7 @@ from router.errors import BimetalError
 from router.feedback.access_log import AccessLogService
 from router.fleet import Fleet, join_host_port
 from router.gateway.ext_proc import RouteNamer
+from router.probes.gpu_metrics import GpuMetricsProbe
 from router.probes.triton import TritonProbe
 from router.security.dialing import Dialer, server_credentials
 from router.security.grpc_guard import GrpcGuard
@@ -52,13 +53,19 @@ class Service:
         self._probes = {
             b.name: TritonProbe(b, fleet.probes, self._circle.observed, http, dialer) for b in fleet.backends
         }
+        self._gpu_probes = [
+            GpuMetricsProbe(b, fleet.probes, self._circle.felt, http, time.time)
+            for b in fleet.backends
+            if b.gpu_metrics_url
+        ]
         self._backends = Backends(self._circle, http, dialer)
         self._secrets = Secrets.of(fleet.security)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Serve until `stop` is set. Raises BimetalError if a port cannot be had."""
         async with self._grpc_server(), self._http_server(), asyncio.TaskGroup() as tasks:
-            parts = [self._circle.run(), *(p.run() for p in self._probes.values())]
+            probes = [*(p.run() for p in self._probes.values()), *(p.run() for p in self._gpu_probes)]
+            parts = [self._circle.run(), *probes]
             running = [tasks.create_task(part) for part in parts]
             await stop.wait()
             log.info("stopping")

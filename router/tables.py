@@ -8,7 +8,7 @@ from rich.table import Table
 
 _COLOUR = {"Healthy": "green", "Degraded": "yellow", "Isolated": "red", "Faulted": "bold red"}
 _FULL_WIDTH_OF_BAR = 10
-FACTORS = ("operators", "bandwidth", "load", "breaker", "measured")
+FACTORS = ("operators", "bandwidth", "temperature", "load", "breaker", "measured")
 
 
 def status_tables(status: dict[str, Any]) -> Iterator[Table | str]:

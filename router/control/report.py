@@ -107,6 +107,8 @@ def _why(candidate: Candidate, learning: LearningSettings) -> list[str]:
     if factors.bandwidth < 1:
         fade = prior_part(candidate.evidence, learning) if factors.operators > 0 else 1.0
         words.append(f"memory bandwidth is {factors.bandwidth ** (1 / fade):.0%} of the fastest candidate's")
+    if factors.temperature < 1:
+        words.append(f"its hottest device is close to slowing down: weight x {factors.temperature:.1f}")
     if factors.load < 1:
         words.append(f"requests are waiting in its queues: weight x {factors.load:.1f}")
     if factors.breaker < 1:

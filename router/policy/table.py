@@ -11,7 +11,7 @@ from router.learning.bandit import with_floor
 from router.learning.evidence import Beliefs, Evidence, Key
 from router.observation import Observation
 from router.policy.breaker import NEW, Breaker, State
-from router.policy.weights import Factors, Standing, load_factor, weigh
+from router.policy.weights import Factors, Standing, load_factor, temperature_factor, weigh
 from router.size_class import SizeClass
 
 
@@ -133,6 +133,7 @@ def _place(backend: Backend, fleet: Fleet, state: FleetState, breaker: Breaker, 
         backend.bandwidth_gbs,
         load_factor(observation.pending, fleet.policy.pending_half),
         fleet.breaker.degraded_weight if degraded else 1.0,
+        temperature_factor(state.thermal_margins.get(backend.name), fleet.policy.cool_margin_c),
     )
     return _Place(backend.pool, closed, observation, standing)
 

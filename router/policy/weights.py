@@ -1,11 +1,14 @@
 """Weights: what share of a model's traffic each able backend should get. Pure.
 
-    weight = operators x bandwidth x load x breaker x measured            each factor in 0..1
+    weight = operators x bandwidth x temperature x load x breaker x measured            each factor in 0..1
 
 - operators: `OPERATOR_FACTOR[score]`. Scores fall into four classes: native (3 to 5), through a conversion (2), on
   the CPU (1), not at all (0). Only the best class that is able gets traffic: RoPE models that went to nodes which
   were bad at it are the incident behind this project, and even a tenth of the traffic there ruins a P99.
 - bandwidth: memory bandwidth relative to the fastest candidate; inference at small batches is bound by it.
+- temperature: 1 while the hottest device is `cool_margin_c` or more below the temperature at which it slows down, then
+  less, down to 0.5 where it does: NVML documents that a hardware slowdown cuts the clocks by a factor of 2 or more
+  (nvmlClocksThrottleReasonHwSlowdown). In steps of 0.1.
 - load: 1 / (1 + waiting requests / pending_half), in steps of 0.1 so that noise does not republish the table.
 - breaker: `degraded_weight` while Degraded, else 1.
 - measured: how long requests really take there, against the fastest (`router.learning.bandit`). What is measured takes
@@ -13,7 +16,7 @@
   the best candidate. The classes stay: nothing that is measured brings traffic to a backend of a worse class.
 
 What is unknown never counts as 0 and never as the best: a score takes the middle (3), a bandwidth the smallest
-known one.
+known one. An unknown temperature or load changes nothing.
 """
 
 from collections.abc import Mapping
@@ -37,6 +40,7 @@ class Standing(NamedTuple):
         bandwidth_gbs: memory bandwidth of its devices in GB/s; None if unknown.
         load: load factor.
         breaker: breaker factor.
+        temperature: temperature factor.
         evidence: how long it takes, as measured; None if unknown.
         size: the fleet file's factor for the size class; a part of the operators factor.
     """
@@ -44,6 +48,7 @@ class Standing(NamedTuple):
     bandwidth_gbs: float | None
     load: float
     breaker: float
+    temperature: float = 1.0
     evidence: Evidence | None = None
     size: float = 1.0
 
@@ -53,6 +58,7 @@ class Factors(NamedTuple):
 
     operators: float
     bandwidth: float
+    temperature: float
     load: float
     breaker: float
     measured: float
@@ -60,7 +66,7 @@ class Factors(NamedTuple):
     @property
     def product(self) -> float:
         """The weight."""
-        return self.operators * self.bandwidth * self.load * self.breaker * self.measured
+        return self.operators * self.bandwidth * self.temperature * self.load * self.breaker * self.measured
 
 
 def load_factor(pending: float | None, half: float) -> float:
@@ -68,6 +74,13 @@ def load_factor(pending: float | None, half: float) -> float:
     if pending is None:
         return 1.0
     return max(0.1, round(1 / (1 + pending / half), 1))
+
+
+def temperature_factor(margin_c: float | None, cool_margin_c: float) -> float:
+    """The temperature factor of a backend whose hottest device is `margin_c` °C (None: unknown) from slowing down."""
+    if margin_c is None:
+        return 1.0
+    return round(0.5 + 0.5 * min(1.0, max(0.0, margin_c / cool_margin_c)), 1)
 
 
 def weigh(
@@ -87,6 +100,7 @@ def weigh(
         name: Factors(
             _operators(scores[name], best) * standing.size,
             (slowest if standing.bandwidth_gbs is None else standing.bandwidth_gbs) / fastest,
+            standing.temperature,
             standing.load,
             standing.breaker,
             1.0,

@@ -48,6 +48,11 @@ def test_devices_and_what_really_computes_come_from_the_inventory(fleet: Fleet) 
     assert fleet.backend("cpu-0").compute == "cpu"
 
 
+def test_the_router_learns_where_the_temperatures_of_gpu_hosts_are(fleet: Fleet) -> None:
+    assert fleet.backend("rocm-mi300x-0").gpu_metrics_url == "http://192.0.2.20:9100/metrics"
+    assert fleet.backend("cpu-0").gpu_metrics_url is None
+
+
 def test_the_gateway_binds_its_hosts_address_and_the_router_loopback(fleet: Fleet) -> None:
     assert (fleet.gateway.host, fleet.gateway.http_port) == ("192.0.2.1", 8000)
     assert fleet.router.host == "127.0.0.1"

@@ -12,7 +12,7 @@ from router.circle import Circle
 from router.errors import UnknownBackendError
 from router.feedback.outcome import Try
 from router.fleet import Fleet
-from router.observation import Observation
+from router.observation import Observation, ThermalReading
 from router.policy.breaker import Breaker, State, Tier
 from router.store import Remembered, Store
 
@@ -85,6 +85,23 @@ def test_a_dead_backend_is_out_with_the_next_table(
         await bench.until({"cuda-0": 0.5, "rocm-0": 0.5})
         bench.circle.observed(Observation("cuda-0", error="refused"))
         await bench.until({"cuda-0": 0.0, "rocm-0": 1.0})
+        await bench.stop()
+
+    run_async(scenario())
+
+
+def test_a_backend_that_gets_hot_gives_up_requests_until_it_is_cool_or_silent(
+    fleet_of: Callable[..., Fleet], store: Store, run_async: RunAsync, seen: Callable[..., Observation]
+) -> None:
+    async def scenario() -> None:
+        bench = Bench(fleet_of("cuda-0", "rocm-0"), store)
+        for name in ("cuda-0", "rocm-0"):
+            bench.circle.observed(seen(name, "m"))
+        for margin in (40.0, None):
+            bench.circle.felt(ThermalReading("cuda-0", 0.0))
+            await bench.until({"cuda-0": 0.333, "rocm-0": 0.667})
+            bench.circle.felt(ThermalReading("cuda-0", margin))
+            await bench.until({"cuda-0": 0.5, "rocm-0": 0.5})
         await bench.stop()
 
     run_async(scenario())

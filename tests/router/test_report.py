@@ -65,7 +65,7 @@ def test_explain_gives_score_factors_share_and_reasons_per_backend(world: tuple[
     backends = explain("m", fleet, decide(fleet, state, BREAKERS, SCORES))["backends"]
     cuda, rocm, cpu = backends
     assert (cuda["score"], cuda["share"], cuda["provider"]) == (4, 1.0, "CUDAExecutionProvider")
-    assert set(cuda["factors"]) == {"operators", "bandwidth", "load", "breaker", "measured"}
+    assert set(cuda["factors"]) == {"operators", "bandwidth", "temperature", "load", "breaker", "measured"}
     assert (rocm["score"], rocm["share"], rocm["factors"]["operators"]) == (1, 0.0, 0.0)
     assert rocm["reasons"][1] == "RotaryEmbedding(23) has no MIGraphX kernel (matrix)"
     assert "no traffic" in rocm["reasons"][0]

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from router.fleet import Fleet
-from router.fleet_state import FleetState, absorb
-from router.observation import Observation, ServedModel
+from router.fleet_state import FleetState, absorb, warm
+from router.observation import Observation, ServedModel, ThermalReading
 from router.policy.breaker import Breaker, State
 from router.policy.table import ModelRoute, OperatorScore, decide
 from router.size_class import SizeClass
@@ -98,10 +98,11 @@ def test_large_requests_may_be_shared_out_differently(fleet_of: FleetOf, state_o
     assert plain.size_classes == (SizeClass.SMALL,)
 
 
-def test_load_and_degradation_do_not_move_the_sequences_of_a_stateful_model(fleet_of: FleetOf) -> None:
+def test_load_heat_and_degradation_do_not_move_the_sequences_of_a_stateful_model(fleet_of: FleetOf) -> None:
     served = ServedModel("m", ("1",), config={"sequence_batching": {}})
     state = absorb(FleetState(), Observation("cuda-0", models={"m": served}, pending=500.0))
     state = absorb(state, Observation("rocm-0", models={"m": served}, pending=0.0))
+    state = warm(state, ThermalReading("cuda-0", 0.0))
     found = route(fleet_of("cuda-0", "rocm-0"), state, breakers={"cuda-0": Breaker(State.DEGRADED)})
     assert found.shares == {"cuda-0": 0.5, "rocm-0": 0.5}
 

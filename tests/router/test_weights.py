@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.policy.weights import Standing, load_factor, weigh
+from router.policy.weights import Standing, load_factor, temperature_factor, weigh
 
 IDLE = Standing(bandwidth_gbs=None, load=1.0, breaker=1.0)
 
@@ -63,3 +63,13 @@ def test_some_able_backend_always_gets_traffic(candidates: dict[str, tuple[int |
     factors = weigh({n: (score, Standing(gbs, 1.0, 1.0)) for n, (score, gbs) in candidates.items()})
     assert bool(candidates) == any(f.product > 0 for f in factors.values())
     assert all(0 <= part <= 1 for f in factors.values() for part in f)
+
+
+def test_heat_counts_from_the_cool_margin_on_and_never_more_than_a_half() -> None:
+    margins = (None, 40.0, 10.0, 5.0, 0.0, -7.0)
+    assert [temperature_factor(margin, 10.0) for margin in margins] == [1.0, 1.0, 1.0, 0.8, 0.5, 0.5]
+
+
+def test_a_backend_that_slows_down_from_heat_gets_half_as_much() -> None:
+    hot = IDLE._replace(temperature=temperature_factor(0.0, 10.0))
+    assert shares(cool=(4, IDLE), hot=(4, hot)) == {"cool": 0.667, "hot": 0.333}

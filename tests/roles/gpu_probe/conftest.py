@@ -147,6 +147,7 @@ def nvidia_xml() -> Callable[..., str]:
             "power": "67.03 W",
             "uncorrectable": "0",
             "row_remap_failure": "No",
+            "limits": "",
         } | cells
         power = {
             "v11": f"<power_readings><power_draw>{value['power']}</power_draw>"
@@ -173,7 +174,7 @@ def nvidia_xml() -> Callable[..., str]:
     </volatile></ecc_errors>
     <remapped_rows><remapped_row_failure>{value["row_remap_failure"]}</remapped_row_failure></remapped_rows>
     <temperature><gpu_temp>{value["temperature"]}</gpu_temp>
-      <memory_temp>{value["memory_temperature"]}</memory_temp></temperature>
+      {value["limits"]}<memory_temp>{value["memory_temperature"]}</memory_temp></temperature>
     {power.get(version, power["v13"])}
   </gpu>
 </nvidia_smi_log>

@@ -100,17 +100,16 @@ def static_reading(entry: Json) -> Json:
         "architecture": cells.text(architecture),
         "compute_units": count(dig(entry, "asic", "num_compute_units")),
         "memory_total_mib": mebibytes(dig(entry, "vram", "size")),
+        "slowdown_temperature_c": _of_the_hottest(entry, "limit", "slowdown_{}_temperature"),
         "driver_version": cells.text(driver),
     }
 
 
 def metric_reading(entry: Json) -> Json:
-    """What changes. Instinct cards have no edge sensor: the hotspot is the temperature that throttles them."""
-    hotspot, edge = dig(entry, "temperature", "hotspot"), dig(entry, "temperature", "edge")
-    temperature = _plausible(quantity(hotspot))
+    """What changes."""
     return {
         "index": entry["gpu"],
-        "temperature_c": temperature if temperature is not None else _plausible(quantity(edge)),
+        "temperature_c": _of_the_hottest(entry, "temperature", "{}"),
         "memory_temperature_c": _plausible(quantity(dig(entry, "temperature", "mem"))),
         "utilization_percent": quantity(dig(entry, "usage", "gfx_activity")),
         "memory_total_mib": mebibytes(dig(entry, "mem_usage", "total_vram")),
@@ -120,6 +119,12 @@ def metric_reading(entry: Json) -> Json:
         "ecc_uncorrected": count(dig(entry, "ecc", "total_uncorrectable_count")),
         "xgmi_error": cells.text(str(value)) if (value := dig(entry, "xgmi_err")) is not None else None,
     }
+
+
+def _of_the_hottest(entry: Json, section: str, name: str) -> float | None:
+    """A temperature of the hotspot, which throttles a card (Instinct cards have no other sensor), else of the edge."""
+    found = (_plausible(quantity(dig(entry, section, name.format(sensor)))) for sensor in ("hotspot", "edge"))
+    return next((celsius for celsius in found if celsius is not None), None)
 
 
 def _plausible(celsius: float | None) -> float | None:

@@ -75,7 +75,7 @@ def _reading(gpu: ElementTree.Element) -> Json:
         "generation": _first(gpu, "product_architecture"),
         "temperature_c": cells.celsius(_first(gpu, "temperature/gpu_temp")),
         "memory_temperature_c": cells.celsius(_first(gpu, "temperature/memory_temp")),
-        "slowdown_temperature_c": cells.celsius(_first(gpu, "temperature/gpu_temp_slow_threshold")),
+        "slowdown_temperature_c": _slowdown_temperature(gpu),
         "utilization_percent": cells.number(_first(gpu, "utilization/gpu_util")),
         "memory_total_mib": cells.integer(_first(gpu, "fb_memory_usage/total")),
         "memory_used_mib": cells.integer(_first(gpu, "fb_memory_usage/used")),
@@ -91,6 +91,17 @@ def _reading(gpu: ElementTree.Element) -> Json:
         "reset_required": cells.flag(_first(gpu, "gpu_reset_status/reset_required")),
         "persistence_enabled": cells.flag(_first(gpu, "persistence_mode")),
     }
+
+
+def _slowdown_temperature(gpu: ElementTree.Element) -> float | None:
+    """Where the hardware slows down. From Ada on the driver tells only distances: how far it is from a limit, and how
+    far from that limit (with its sign) the slowdown begins."""
+    told = cells.celsius(_first(gpu, "temperature/gpu_temp_slow_threshold"))
+    if told is not None:
+        return told
+    names = ("gpu_temp", "gpu_temp_tlimit", "gpu_temp_slow_tlimit_threshold")
+    now, distance, begins = (cells.celsius(_first(gpu, f"temperature/{name}")) for name in names)
+    return None if now is None or distance is None or begins is None else now + distance - begins
 
 
 def _mig_device(device: ElementTree.Element) -> Json:

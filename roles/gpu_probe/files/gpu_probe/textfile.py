@@ -15,6 +15,7 @@ Sample = tuple[dict[str, str], "float | None"]
 # Metric, help, reading, factor to the base unit.
 _GAUGES = (
     ("temperature_celsius", "Temperature of the die.", "temperature_c", 1.0),
+    ("slowdown_temperature_celsius", "Temperature at which the hardware slows down.", "slowdown_temperature_c", 1.0),
     ("memory_temperature_celsius", "Temperature of the memory.", "memory_temperature_c", 1.0),
     ("utilization_ratio", "Share of time with work.", "utilization_percent", 0.01),
     ("memory_used_bytes", "Device memory in use.", "memory_used_mib", float(MIB)),
