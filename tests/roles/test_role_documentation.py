@@ -17,6 +17,7 @@ ROLES = [
     "router",
     "supervisor",
     "triton",
+    "tuning",
 ]
 
 
