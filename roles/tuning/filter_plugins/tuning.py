@@ -25,7 +25,7 @@ def environment(
         if vendor in row["vendors"]:
             value = row["value"]
             chosen[row["name"]] = (facts[value] or None) if value in facts else value
-    chosen |= values | extra
+    chosen |= {**values, **extra}
     return {name: str(value) for name, value in sorted(chosen.items()) if value is not None}
 
 
