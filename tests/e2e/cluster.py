@@ -6,7 +6,8 @@ import signal
 import subprocess
 import time
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,18 @@ class Cluster:
         found: dict[str, float] = next(m["shares"] for m in self.status()["models"] if m["name"] == model)
         return found
 
+    def served(self, model: str) -> dict[str, int]:
+        """Inferences of a model by backend, as each Triton counts them."""
+        counts = {}
+        for backend in self.fleet.backends:
+            stats = json.loads(self.get(backend.http_port, f"/v2/models/{model}/stats"))["model_stats"][0]
+            counts[backend.name] = int(stats["inference_stats"]["success"]["count"])
+        return counts
+
+    def served_since(self, before: dict[str, int], model: str) -> dict[str, int]:
+        """Inferences by backend since `served` said `before`."""
+        return {name: count - before[name] for name, count in self.served(model).items()}
+
     def breaker(self, backend: str) -> str:
         return str(next(b["state"] for b in self.status()["backends"] if b["name"] == backend))
 
@@ -61,6 +74,27 @@ class Cluster:
         """A counter or gauge of the gateway; 0 if it was never touched."""
         lines = self.get(self.fleet.gateway.admin_port, f"/stats?filter=^{name}$").decode().split("\n")
         return sum(int(line.split(": ")[1]) for line in lines if line)
+
+    @contextmanager
+    def proxyless(self, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+        """A Python process with these arguments whose gRPC knows the router; it does not outlive the block."""
+        export = self.bimetal("client-bootstrap").strip()
+        variable, bootstrap = export.removeprefix("export ").split("=", 1)
+        command = [str(ROOT / ".venv/bin/python"), *arguments]
+        environment = {variable: bootstrap, "PATH": "/usr/bin:/bin"}
+        pipe = subprocess.PIPE
+        with subprocess.Popen(command, cwd=ROOT, env=environment, stdout=pipe, stderr=pipe, text=True) as client:
+            try:
+                yield client
+            finally:
+                client.kill()
+
+    def run_proxyless(self, *arguments: str) -> str:
+        """What a proxyless client prints; it must end well."""
+        with self.proxyless(*arguments) as client:
+            printed, errors = client.communicate(timeout=PATIENCE_S)
+        assert client.returncode == 0, errors
+        return printed
 
     def supervisor(self, *arguments: str) -> str:
         command = [

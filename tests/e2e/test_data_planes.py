@@ -3,7 +3,6 @@
 import json
 import queue
 import socket
-import subprocess
 import urllib.request
 from typing import Any
 
@@ -13,7 +12,7 @@ import tritonclient.grpc as triton_grpc
 import tritonclient.http as triton_http
 from tritonclient.utils import InferenceServerException
 
-from tests.e2e.cluster import PATIENCE_S, ROOT, Cluster
+from tests.e2e.cluster import PATIENCE_S, Cluster
 from tests.e2e.requests import ROWS, identity, tensor
 
 
@@ -118,14 +117,10 @@ for _ in range(60):
 
 
 def test_a_proxyless_client_goes_straight_to_the_tritons_in_their_shares(cluster: Cluster) -> None:
-    export = cluster.bimetal("client-bootstrap").strip()
-    variable, bootstrap = export.removeprefix("export ").split("=", 1)
-    before = _counts(cluster)
+    before = cluster.served("identity")
     through_gateway = cluster.envoy_stat("cluster.grpc/identity.upstream_rq_total")
-    environment = {variable: bootstrap, "PATH": "/usr/bin"}
-    python = ROOT / ".venv/bin/python"
-    subprocess.run([python, "-c", PROXYLESS], check=True, env=environment, timeout=PATIENCE_S)
-    taken = {name: count - before[name] for name, count in _counts(cluster).items()}
+    cluster.run_proxyless("-c", PROXYLESS)
+    taken = cluster.served_since(before, "identity")
     assert sum(taken.values()) == 60
     assert all(10 <= count <= 30 for count in taken.values()), taken
     assert cluster.envoy_stat("cluster.grpc/identity.upstream_rq_total") == through_gateway
@@ -133,10 +128,10 @@ def test_a_proxyless_client_goes_straight_to_the_tritons_in_their_shares(cluster
 
 def test_one_connection_is_balanced_per_request(cluster: Cluster, grpc_client: Any) -> None:
     """T6177, TC820: one keep-alive connection pins all traffic to one server."""
-    before = _counts(cluster)
+    before = cluster.served("identity")
     for _ in range(60):
         identity(triton_grpc, grpc_client)
-    taken = {name: count - before[name] for name, count in _counts(cluster).items()}
+    taken = cluster.served_since(before, "identity")
     assert all(count >= 10 for count in taken.values()), taken
 
 
@@ -151,12 +146,3 @@ def test_no_data_request_passes_through_the_router(cluster: Cluster, grpc_client
 def test_a_client_cannot_choose_the_route_itself(grpc_client: Any) -> None:
     headers = {"x-bimetal-route": "unary/repeat"}
     np.testing.assert_array_equal(identity(triton_grpc, grpc_client, headers=headers), ROWS)
-
-
-def _counts(cluster: Cluster) -> dict[str, int]:
-    """Inferences of the identity model by backend, as each Triton counts them."""
-    counts = {}
-    for backend in cluster.fleet.backends:
-        stats = json.loads(cluster.get(backend.http_port, "/v2/models/identity/stats"))["model_stats"][0]
-        counts[backend.name] = stats["inference_stats"]["success"]["count"]
-    return counts

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import subprocess
 import textwrap
 from typing import Any
 
@@ -10,7 +9,7 @@ import pytest
 import tritonclient.grpc as triton_grpc
 import tritonclient.http as triton_http
 
-from tests.e2e.cluster import PATIENCE_S, ROOT, Cluster, wait_until
+from tests.e2e.cluster import PATIENCE_S, Cluster, wait_until
 from tests.e2e.load import Loader
 from tests.e2e.requests import identity
 
@@ -48,7 +47,6 @@ def test_a_killed_triton_costs_no_client_an_error(cluster: Cluster, protocol: st
 
 
 def test_a_killed_triton_costs_a_proxyless_client_no_error(cluster: Cluster) -> None:
-    cluster.bimetal("client-bootstrap")
     script = """
         import sys, numpy, tritonclient.grpc as triton
         client = triton.InferenceServerClient("xds:///identity")
@@ -59,11 +57,7 @@ def test_a_killed_triton_costs_a_proxyless_client_no_error(cluster: Cluster) -> 
                 client.infer("identity", [given])
             print("round", flush=True)
     """
-    command = [str(ROOT / ".venv/bin/python"), "-c", textwrap.dedent(script)]
-    environment = {"GRPC_XDS_BOOTSTRAP": str(cluster.state_dir / "client-bootstrap.json"), "PATH": "/usr/bin"}
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
-    ) as client:
+    with cluster.proxyless("-c", textwrap.dedent(script)) as client:
         assert client.stdout is not None
         assert client.stdout.readline() == "round\n"
         cluster.kill("triton-cpu-0")

@@ -18,20 +18,20 @@ def test_rope_never_reaches_the_pool_that_is_bad_at_it(cluster: Cluster, grpc_cl
     hidden = np.zeros((1, 4, 64), np.float32)
     positions = np.arange(4, dtype=np.int64).reshape(1, 4)
     inputs = [tensor(triton_grpc, "hidden_states", hidden), tensor(triton_grpc, "position_ids", positions, "INT64")]
-    before = _served(cluster, "rope_attention")
+    before = cluster.served("rope_attention")
     for _ in range(40):
         grpc_client.infer("rope_attention", inputs)
-    taken = {name: count - before[name] for name, count in _served(cluster, "rope_attention").items()}
+    taken = cluster.served_since(before, "rope_attention")
     assert taken["rocm-0"] == 0
     assert taken["cuda-0"] + taken["cpu-0"] == 40
 
 
 def test_a_quantised_model_goes_where_its_integer_operators_run(cluster: Cluster, grpc_client: Any) -> None:
     image = np.zeros((1, 3, 32, 32), np.float32)
-    before = _served(cluster, "qlinear_block")
+    before = cluster.served("qlinear_block")
     for _ in range(20):
         grpc_client.infer("qlinear_block", [tensor(triton_grpc, "image", image)])
-    taken = {name: count - before[name] for name, count in _served(cluster, "qlinear_block").items()}
+    taken = cluster.served_since(before, "qlinear_block")
     assert taken["cuda-0"] == 0
     assert sum(taken.values()) == 20
 
@@ -74,14 +74,6 @@ def test_metrics_are_on_the_port_where_a_triton_has_them(cluster: Cluster) -> No
     assert 'bimetal_share{backend="rocm-0",model="rope_attention"} 0.0' in text
     assert 'bimetal_breaker_state{backend="cuda-0",state="Healthy"} 1.0' in text
     assert 'bimetal_data_planes{kind="envoy"} 1.0' in text
-
-
-def _served(cluster: Cluster, model: str) -> dict[str, int]:
-    counts = {}
-    for backend in cluster.fleet.backends:
-        stats = json.loads(cluster.get(backend.http_port, f"/v2/models/{model}/stats"))["model_stats"][0]
-        counts[backend.name] = stats["inference_stats"]["success"]["count"]
-    return counts
 
 
 @pytest.mark.parametrize("protocol", ["grpc", "http"])

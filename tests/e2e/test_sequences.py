@@ -2,7 +2,6 @@
 
 import json
 import queue
-import subprocess
 import textwrap
 import urllib.request
 from collections.abc import Callable
@@ -14,7 +13,7 @@ import tritonclient.grpc as triton_grpc
 import tritonclient.http as triton_http
 from tritonclient.utils import InferenceServerException
 
-from tests.e2e.cluster import PATIENCE_S, ROOT, Cluster, wait_until
+from tests.e2e.cluster import PATIENCE_S, Cluster, wait_until
 from tests.e2e.requests import tensor
 
 LENGTH = 6
@@ -66,9 +65,9 @@ def test_one_sequence_over_http_and_grpc_in_turn(http_client: Any, grpc_client: 
 
 
 def test_the_sequences_of_a_model_are_spread_over_its_backends(cluster: Cluster, grpc_client: Any) -> None:
-    before = served(cluster)
+    before = cluster.served("sequence_sum")
     run_interleaved(sender(triton_grpc, grpc_client), list(range(4001, 4025)))
-    taken = {name: count - before[name] for name, count in served(cluster).items()}
+    taken = cluster.served_since(before, "sequence_sum")
     assert sum(taken.values()) == 24 * LENGTH
     assert all(taken.values()), taken
 
@@ -110,18 +109,14 @@ PROXYLESS = """
 
 
 def test_a_proxyless_client_stays_on_one_backend_with_its_sequences(cluster: Cluster) -> None:
-    cluster.bimetal("client-bootstrap")
-    environment = {"GRPC_XDS_BOOTSTRAP": str(cluster.state_dir / "client-bootstrap.json"), "PATH": "/usr/bin"}
-    command = [str(ROOT / ".venv/bin/python"), "-c", textwrap.dedent(PROXYLESS)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
-    assert done.returncode == 0, done.stderr
+    cluster.run_proxyless("-c", textwrap.dedent(PROXYLESS))
 
 
 def test_the_death_of_its_backend_is_surfaced_to_a_sequence_and_not_retried(cluster: Cluster, grpc_client: Any) -> None:
     send = sender(triton_grpc, grpc_client)
-    before = served(cluster)
+    before = cluster.served("sequence_sum")
     send(7001, 1, True, False)
-    home = next(name for name, count in served(cluster).items() if count > before[name])
+    home = next(name for name, count in cluster.served_since(before, "sequence_sum").items() if count)
     cluster.kill(f"triton-{home}")
     wait_until(lambda: cluster.shares("sequence_sum")[home] == 0)
     with pytest.raises(InferenceServerException, match="sequence"):
@@ -140,11 +135,3 @@ def test_plain_json_names_a_sequence_in_its_parameters(cluster: Cluster) -> None
         with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
             sums.append(json.load(answer)["outputs"][0]["data"][0])
     assert sums == RIGHT
-
-
-def served(cluster: Cluster) -> dict[str, int]:
-    counts = {}
-    for backend in cluster.fleet.backends:
-        stats = json.loads(cluster.get(backend.http_port, "/v2/models/sequence_sum/stats"))["model_stats"][0]
-        counts[backend.name] = stats["inference_stats"]["success"]["count"]
-    return counts

@@ -1,7 +1,6 @@
 """The three ways to one answer: a Triton itself, the gateway, and (gRPC) a proxyless client."""
 
 import json
-import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any
@@ -9,7 +8,7 @@ from typing import Any
 import grpc
 import pytest
 
-from tests.e2e.cluster import PATIENCE_S, ROOT, Cluster, wait_until
+from tests.e2e.cluster import Cluster, wait_until
 from tests.e2e.conformance.grpc_case import UNLIMITED
 
 
@@ -44,12 +43,5 @@ def triton_channels(whole: Cluster) -> Iterator[list[grpc.Channel]]:
 @pytest.fixture(scope="module")
 def proxyless_answers(whole: Cluster) -> dict[str, Any]:
     """What a proxyless client got, by the sentence of the case."""
-    whole.bimetal("client-bootstrap")
-    environment = {"GRPC_XDS_BOOTSTRAP": str(whole.state_dir / "client-bootstrap.json"), "PATH": "/usr/bin:/bin"}
-    command = [str(ROOT / ".venv/bin/python"), "-m", "tests.e2e.conformance.proxyless"]
-    done = subprocess.run(
-        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=PATIENCE_S, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    answers: dict[str, Any] = json.loads(done.stdout)
+    answers: dict[str, Any] = json.loads(whole.run_proxyless("-m", "tests.e2e.conformance.proxyless"))
     return answers
