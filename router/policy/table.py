@@ -39,6 +39,7 @@ class Candidate:
         large_share: the same for large requests; equal to `share` where the model has no size classes.
         evidence: what its factors were taught by, of small requests; None if it was not measured.
         blocked: why it gets nothing whatever its factors would be; "" if nothing blocks it.
+        draining: it gets nothing new, and may still be at work on what it has.
     """
 
     backend: str
@@ -49,6 +50,7 @@ class Candidate:
     large_share: float
     blocked: str = ""
     evidence: Evidence | None = None
+    draining: bool = False
 
 
 @dataclass(frozen=True)
@@ -115,19 +117,20 @@ class _Place(NamedTuple):
 
     pool: str
     closed: str
+    draining: bool
     observation: Observation
     standing: Standing
 
 
 def _place(backend: Backend, fleet: Fleet, state: FleetState, breaker: Breaker, drained: bool) -> _Place:
     observation = state.observations.get(backend.name, Observation(backend.name, error="not probed yet"))
-    closed = ""
+    closed, draining = "", False
     if not observation.reachable:
         closed = f"unreachable: {observation.error}"
     elif breaker.state in {State.ISOLATED, State.FAULTED}:
         closed = f"{breaker.state}: {breaker.reason}"
     elif drained:
-        closed = "drained by a person"
+        closed, draining = "drained by a person", True
     degraded = breaker.state is State.DEGRADED
     standing = Standing(
         backend.bandwidth_gbs,
@@ -135,7 +138,7 @@ def _place(backend: Backend, fleet: Fleet, state: FleetState, breaker: Breaker, 
         fleet.breaker.degraded_weight if degraded else 1.0,
         temperature_factor(state.thermal_margins.get(backend.name), fleet.policy.cool_margin_c),
     )
-    return _Place(backend.pool, closed, observation, standing)
+    return _Place(backend.pool, closed, draining, observation, standing)
 
 
 def _route(
@@ -163,6 +166,7 @@ def _route(
                 large.get(name, 0.0),
                 blocked[name],
                 None if model.stateful else beliefs.get(Key(model.name, name)),
+                place.draining,
             )
             for name, place in homes.items()
         ),

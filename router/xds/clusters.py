@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any as AnyValue
 
 from envoy.config.cluster.v3.cluster_pb2 import Cluster
+from envoy.config.core.v3.health_check_pb2 import HealthStatus
 from envoy.config.endpoint.v3.endpoint_components_pb2 import LbEndpoint
 from envoy.config.endpoint.v3.endpoint_pb2 import ClusterLoadAssignment
 
@@ -84,28 +85,36 @@ def _without_sequence_header() -> list[dict[str, AnyValue]]:
 
 
 def weight_of(share: float) -> int:
-    """The endpoint weight of a share > 0, in 1..1000."""
+    """The endpoint weight of a share, in 1..1000."""
     return max(1, round(share * _WEIGHT_OF_ALL))
 
 
 def endpoints(model: ModelRoute, fleet: Fleet) -> Iterator[ClusterLoadAssignment]:
-    """The endpoints of a model's clusters: one locality, weighted, those with no share left out."""
+    """The endpoints of a model's clusters: one locality, weighted, those with no share left out.
+
+    A drained one stays in, as draining: Envoy gives it nothing new and goes on telling how many requests it still has.
+    """
     for protocol, size in product(PROTOCOLS, model.size_classes):
-        shares = ((c.backend, model.share_of(c, size)) for c in model.candidates)
-        able = [(fleet.backend(name), weight_of(share)) for name, share in shares if share > 0]
+        listed = [
+            (fleet.backend(c.backend), weight_of(share), c.draining)
+            for c in model.candidates
+            if (share := model.share_of(c, size)) > 0 or c.draining
+        ]
         assignment = ClusterLoadAssignment(cluster_name=cluster_name(protocol, model.model, size))
         weighted = [
-            endpoint(b.ip, b.grpc_port, weight, b.name if model.stateful else "", tls_name(b))
+            endpoint(b.ip, b.grpc_port, weight, b.name if model.stateful else "", tls_name(b), draining=draining)
             if protocol == "grpc"
-            else endpoint(b.ip, b.http_port, weight, b.name if model.stateful else "")
-            for b, weight in able
+            else endpoint(b.ip, b.http_port, weight, b.name if model.stateful else "", draining=draining)
+            for b, weight, draining in listed
         ]
         assignment.endpoints.add().lb_endpoints.extend(weighted)
         yield assignment
 
 
 @lru_cache(maxsize=1 << 16)  # a fleet has few addresses and few weights, and every table repeats them for every model
-def endpoint(host: str, port: int, weight: int, hash_key: str = "", tls: str = "") -> LbEndpoint:
+def endpoint(
+    host: str, port: int, weight: int, hash_key: str = "", tls: str = "", *, draining: bool = False
+) -> LbEndpoint:
     """One endpoint; the caller copies it.
 
     Args:
@@ -114,6 +123,8 @@ def endpoint(host: str, port: int, weight: int, hash_key: str = "", tls: str = "
     """
     made = LbEndpoint()
     made.load_balancing_weight.value = weight
+    if draining:
+        made.health_status = HealthStatus.DRAINING
     made.endpoint.address.socket_address.address = host
     made.endpoint.address.socket_address.port_value = port
     if hash_key:
