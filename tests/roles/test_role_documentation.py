@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 ROLES = [
+    "container_engine",
     "gpu_probe",
     "hardware_check",
     "kernel_cmdline",

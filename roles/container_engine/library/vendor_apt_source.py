@@ -1,0 +1,1 @@
+../../nvidia_driver/library/vendor_apt_source.py

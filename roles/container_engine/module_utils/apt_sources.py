@@ -1,0 +1,1 @@
+../../nvidia_driver/module_utils/apt_sources.py

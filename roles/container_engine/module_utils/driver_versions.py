@@ -1,0 +1,1 @@
+../../nvidia_driver/module_utils/driver_versions.py
