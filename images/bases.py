@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import re
 import shutil
-import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from images.engine import Engine
 from images.errors import ImageError, RegistryError
-from images.matrix import Base
+from images.matrix import Base, Row
+from images.report import Report
+from images.tool import run
 
 # A fixed time makes the root's files, and with them the tar, the same for the same packages.
 EPOCH = "1700000000"
 BOOTSTRAP_REPOSITORY = "local/debian"
-# As in the distribution's own slim images: nobody reads manuals in a container; licences stay.
-SLIM = (
+# As in the distribution's own slim images: nobody reads manuals in a container, licences stay; and a layer is
+# either whole or not there, so that nothing is gained by syncing every file of it to the disk.
+DPKG = (
+    "force-unsafe-io",
     "path-exclude=/usr/share/doc/*",
     "path-exclude=/usr/share/info/*",
     "path-exclude=/usr/share/locale/*",
@@ -28,11 +34,20 @@ SLIM = (
 
 @dataclass(frozen=True)
 class Resolved:
-    """A base that the engine has: what FROM says, the image's id, and how it came here, in words."""
+    """A base that the engine has: what FROM says, its id, what is in it, and how it came here, in words.
+
+    `content` is the same on every engine; the id of an imported root is not, because it has a time in it.
+    """
 
     reference: str
     image_id: str
+    content: str
     origin: str
+
+
+def _resolved(reference: str, inspected: Mapping[str, Any], origin: str) -> Resolved:
+    content = hashlib.sha256("\n".join(inspected["RootFS"]["Layers"]).encode()).hexdigest()
+    return Resolved(reference, str(inspected["Id"]), content, origin)
 
 
 def override_variable(name: str) -> str:
@@ -49,43 +64,70 @@ def origin(name: str, base: Base, environment: Mapping[str, str], *, offline: bo
     return f"{base.image}@{base.digest[:19]}" if base.digest else f"{base.image} (not pinned)"
 
 
+def check_available(
+    bases: Mapping[str, Base], rows: Sequence[Row], *, offline: bool, environment: Mapping[str, str] = os.environ
+) -> None:
+    """Whether every base of `rows` can be had, before the first is fetched. Raises ImageError with all that cannot."""
+    ours = [name for name in _names(rows) if not environment.get(override_variable(name))]
+    if offline:
+        if ours and shutil.which("mmdebstrap") is None:
+            raise ImageError("mmdebstrap is not a command, and OFFLINE_BASE wants it.", "apt-get install mmdebstrap")
+        return
+    if unpinned := [name for name in ours if bases[name].digest is None]:
+        images = [str(row) for row in rows if {row.variant.base, row.variant.python_suite} & set(unpinned)]
+        raise ImageError(
+            f"The bases of {', '.join(images)} have no digest in matrix.yml, and a tag can change under a build.",
+            f"bimetal-images pin --write {' '.join(unpinned)}; without a registry: make images OFFLINE_BASE=1;"
+            f" with an image that the engine has: {override_variable(unpinned[0])}=...",
+        )
+
+
+def _names(rows: Sequence[Row]) -> list[str]:
+    """The bases of rows, each once: where an image starts, and where its Python environment was made."""
+    return list(dict.fromkeys(name for row in rows for name in (row.variant.base, row.variant.python_suite) if name))
+
+
 def resolve(
-    name: str, base: Base, engine: Engine, cache: Path, *, offline: bool, environment: Mapping[str, str] = os.environ
+    name: str,
+    base: Base,
+    engine: Engine,
+    cache: Path,
+    report: Report,
+    *,
+    offline: bool,
+    environment: Mapping[str, str] = os.environ,
 ) -> Resolved:
     """Have the base in the engine. Raises ImageError when it cannot be had or is not what the matrix pins."""
     if override := environment.get(override_variable(name)):
         return _present(override, override_variable(name), engine)
     if offline:
-        return _bootstrapped(str(base.suite), engine, cache)
-    return _pinned(name, base, engine)
+        return _bootstrapped(str(base.suite), engine, cache, report)
+    return _pinned(name, base, engine, report)
 
 
 def _present(reference: str, variable: str, engine: Engine) -> Resolved:
-    image_id = engine.image_id(reference)
-    if image_id is None:
+    found = engine.inspect(reference)
+    if found is None:
         raise ImageError(
             f"{variable}={reference}: the engine has no such image.", f"docker pull {reference}, or unset {variable}"
         )
-    return Resolved(reference, image_id, variable)
+    return _resolved(reference, found, variable)
 
 
-def _pinned(name: str, base: Base, engine: Engine) -> Resolved:
+def _pinned(name: str, base: Base, engine: Engine, report: Report) -> Resolved:
     if base.digest is None:
-        raise ImageError(
-            f"Base '{name}' ({base.image}) has no digest in matrix.yml, and a tag can change under a build.",
-            f"bimetal-images pin {name}, or name an image that the engine has: {override_variable(name)}=...",
-        )
+        raise ImageError(f"Base '{name}' has no digest in matrix.yml.", f"bimetal-images pin --write {name}")
     reference = f"{repository(base.image)}@{base.digest}"
     found = engine.inspect(reference)
     if found is None:
-        engine.pull(reference)
+        engine.pull(reference, report)
         found = engine.inspect(reference)
     if found is None or not any(digest.endswith(base.digest) for digest in found["RepoDigests"]):
         raise RegistryError(
             f"Base '{name}': expected {reference}, and the engine has something else under that name.",
             "remove it (docker image rm) and find out where it came from",
         )
-    return Resolved(reference, str(found["Id"]), "digest")
+    return _resolved(reference, found, "digest")
 
 
 def repository(image: str) -> str:
@@ -94,31 +136,49 @@ def repository(image: str) -> str:
     return f"{folder}{slash}{name.partition(':')[0]}"
 
 
-def _bootstrapped(suite: str, engine: Engine, cache: Path) -> Resolved:
+def _bootstrapped(suite: str, engine: Engine, cache: Path, report: Report) -> Resolved:
     """Debian's minimal root from the mirror; kept as a tar, so that another engine gets the same."""
     reference = f"{BOOTSTRAP_REPOSITORY}:{suite}"
-    image_id = engine.image_id(reference)
-    if image_id is None:
+    found = engine.inspect(reference)
+    if found is None:
         tar = cache / f"{suite}.tar"
         if not tar.exists():
-            _bootstrap(suite, tar)
-        image_id = engine.import_root(tar, BOOTSTRAP_REPOSITORY, suite)
-    return Resolved(reference, image_id, f"mmdebstrap {suite}")
+            _bootstrap(suite, tar, report)
+        found = engine.import_root(tar, BOOTSTRAP_REPOSITORY, suite)
+    return _resolved(reference, found, f"mmdebstrap {suite}")
 
 
-def _bootstrap(suite: str, tar: Path) -> None:
-    if shutil.which("mmdebstrap") is None:
-        raise ImageError("mmdebstrap is not a command.", "apt-get install mmdebstrap")
+def forget(bases: Mapping[str, Base], rows: Sequence[Row], engine: Engine, cache: Path) -> None:
+    """Let the next build bootstrap the bases of `rows` again, with the packages that the archive has then."""
+    for name in _names(rows):
+        (cache / f"{bases[name].suite}.tar").unlink(missing_ok=True)
+        engine.untag(f"{BOOTSTRAP_REPOSITORY}:{bases[name].suite}")
+
+
+def _bootstrap(suite: str, tar: Path, report: Report) -> None:
     tar.parent.mkdir(parents=True, exist_ok=True)
     # mmdebstrap chooses the format by the suffix; half a root must not pass for one.
     half = tar.with_name(f"half-{tar.name}")
-    command = ["mmdebstrap", "--quiet", "--variant=minbase", "--include=ca-certificates"]
-    command += [*(f"--dpkgopt={option}" for option in SLIM), suite, str(half)]
-    made = subprocess.run(
-        command, capture_output=True, text=True, check=False, env=os.environ | {"SOURCE_DATE_EPOCH": EPOCH}
-    )
-    if made.returncode != 0:
+    command = ["mmdebstrap", "--variant=minbase", "--include=ca-certificates", '--aptopt=Acquire::Languages "none"']
+    command += [*(f"--dpkgopt={option}" for option in DPKG), suite, str(half)]
+    environment = os.environ | {"SOURCE_DATE_EPOCH": EPOCH}
+    try:
+        status, said = run(command, report, environment)
+        if status != 0:
+            last = (said.splitlines() or ["nothing"])[-1].rstrip(".")
+            raise ImageError(f"mmdebstrap {suite} failed: {last}.", "check the mirror and the free space")
+        half.rename(tar)
+    finally:
         half.unlink(missing_ok=True)
-        said = (made.stderr.strip().splitlines() or ["nothing"])[-1]
-        raise ImageError(f"mmdebstrap {suite} failed: {said}.", "check the mirror and the free space")
-    half.rename(tar)
+
+
+def with_digest(text: str, name: str, digest: str) -> str:
+    """A matrix file's text with a base's digest put in or replaced; its comments stay.
+
+    Raises ImageError when the base is not one line in braces, as all are.
+    """
+    line = re.compile(rf'^(  {re.escape(name)}: {{image: "[^"]*")(, digest: "[^"]*")?', re.MULTILINE)
+    changed, count = line.subn(rf'\g<1>, digest: "{digest}"', text)
+    if count != 1:
+        raise ImageError(f"The matrix has no line for base '{name}' in the usual form.", "put the digest in by hand")
+    return changed

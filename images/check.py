@@ -40,15 +40,21 @@ def left_over_tools(engine: Engine, image: str) -> list[str]:
     return output.split()
 
 
-def self_test(engine: Engine, image: str, kind: str) -> str:
-    """Run everything; the self-test's output. Raises SelfTestError with what is wrong."""
+def self_test(engine: Engine, image: str, kind: str, base: str) -> str:
+    """Run everything; the self-test's output. Raises SelfTestError with what is wrong.
+
+    Args:
+        base: the image that it was built from: the tools of a vendor's base are the vendor's.
+    """
     inspected = engine.inspect(image)
     if inspected is None:
         raise SelfTestError(f"The engine has no {image}.", "build it")
     wrong = findings(inspected, kind)
     # A training image is a development environment: there the tools are wanted.
     if kind != "train" and (tools := left_over_tools(engine, image)):
-        wrong.append(f"still has {', '.join(tools)}")
+        inherited = left_over_tools(engine, base) if engine.inspect(base) else []
+        if ours := [tool for tool in tools if tool not in inherited]:
+            wrong.append(f"still has {', '.join(ours)}")
     if wrong:
         raise SelfTestError(f"{image} {'; '.join(wrong)}.", "correct the templates")
     status, output = engine.run(

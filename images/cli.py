@@ -5,23 +5,23 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+import threading
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from images import bases, check, engine, lock, matrix, render, revision, sbom, tables
+from images import bases, check, engine, lock, matrix, render, report, revision, sbom, tables
 from images.build import PYTHON_REPOSITORY, Builder, Built
-from images.engine import Step
 from images.errors import ImageError, MatrixError
 from images.matrix import Row
+from images.parallel import Crew
 
 CACHE = render.PROJECT / ".cache" / "images"
+# Each build computes on one core most of the time; more than four would fight for the disk.
+JOBS = min(os.cpu_count() or 1, 4)
 NO, YES = ("", "0", "false", "no"), ("1", "true", "yes")
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Container images of one matrix.")
@@ -30,6 +30,7 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of 
 Offline = Annotated[str, typer.Option("--offline-base", envvar="OFFLINE_BASE", help="1: bootstrap the bases.")]
 Repository = Annotated[str, typer.Option("--repository", envvar="IMAGE_REPOSITORY", help="Prefix of the names.")]
 LockFile = Annotated[Path, typer.Option("--lock", envvar="IMAGES_LOCK", help="The lock of images.")]
+Cache = Annotated[Path, typer.Option("--cache", envvar="IMAGES_CACHE", help="Keeps wheels and bootstrapped roots.")]
 _LOCK = CACHE / "images.lock.json"
 _REPOSITORY = "bimetal"
 
@@ -45,30 +46,61 @@ def plan(images: Images = None, offline_base: Offline = "", as_json: JsonOption 
 @app.command()
 def build(
     images: Images = None,
+    *,
     offline_base: Offline = "",
     repository: Repository = _REPOSITORY,
     lock_file: LockFile = _LOCK,
+    cache: Cache = CACHE,
+    jobs: Annotated[int, typer.Option(min=1, envvar="IMAGES_JOBS", help="How many are built at once.")] = JOBS,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Again, with the packages that the archive has now.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Build, and write the lock of images."""
     loaded, rows = _rows(images, offline_base)
+    offline, connected = _flag(offline_base), engine.connect()
     builder = Builder(
         loaded,
-        engine.connect(),
-        CACHE,
+        connected,
+        cache,
         revision.of(render.PROJECT),
         repository=repository,
-        offline=_flag(offline_base),
+        offline=offline,
+        fresh=fresh,
     )
-    results: list[Built] = []
-    try:
-        for row in rows:
-            with _progress(str(row)) as on_step:
-                built = builder.build(row, on_step)
+    builder.preflight(rows)
+    if fresh and offline:
+        bases.forget(loaded.bases, rows, connected, cache / "bases")
+    done, errors = _build_all(builder, rows, lock_file, jobs)
+    _print(json.dumps([asdict(built) for built in done], indent=2) if as_json else tables.built_table(done))
+    for error in errors[:-1]:
+        _complain(error)
+    if errors:  # main prints the last one
+        raise errors[-1]
+
+
+def _build_all(builder: Builder, rows: list[Row], lock_file: Path, jobs: int) -> tuple[list[Built], list[ImageError]]:
+    """Build rows side by side and record each as it is done: one that fails takes nothing from the others."""
+    results: dict[str, Built] = {}
+    recording = threading.Lock()
+
+    def work(row: Row) -> None:
+        built = builder.build(row, reports[str(row)])
+        with recording:
             lock.record(lock_file, str(row), built.lock_entry())
-            results.append(built)
-    finally:  # one that fails takes nothing from those before it
-        _print(json.dumps([asdict(built) for built in results], indent=2) if as_json else tables.built_table(results))
+            results[str(row)] = built
+
+    with report.display() as display:
+        reports = {str(row): display.report(str(row)) for row in rows}
+        # The largest first: what begins last decides when all of it ends.
+        crew = Crew(sorted(rows, key=lambda row: -row.variant.budget_mb), work, jobs)
+        try:
+            crew.run()
+        except KeyboardInterrupt:
+            display.stop()
+            crew.interrupt()
+            _complain(ImageError("Interrupted: what was not whole got no name.", "the same command goes on"))
+            raise typer.Exit(130) from None  # as shells say it
+    return [results[str(row)] for row in rows if str(row) in results], crew.errors
 
 
 @app.command("test")
@@ -77,8 +109,8 @@ def run_self_tests(images: Images = None, offline_base: Offline = "", lock_file:
     _, rows = _rows(images, offline_base)
     connected = engine.connect()
     for row in rows:
-        output = check.self_test(connected, _reference(row, lock_file), row.image.kind)
-        _print(output.rstrip())
+        entry = lock.entry_of(lock_file, str(row))
+        _print(check.self_test(connected, _reference(row, lock_file), row.image.kind, entry["base_id"]).rstrip())
 
 
 @app.command()
@@ -86,12 +118,16 @@ def push(images: Images = None, offline_base: Offline = "", lock_file: LockFile 
     """Push what was built, self-test first, and put the registry's digests into the lock."""
     _, rows = _rows(images, offline_base)
     connected = engine.connect()
-    for row in rows:
-        entry = lock.entry_of(lock_file, str(row))
-        check.self_test(connected, _reference(row, lock_file), row.image.kind)
-        digest = connected.push(entry["repository"], entry["tag"])
-        lock.record(lock_file, str(row), entry | {"digest": digest})
-        _print(f"{entry['repository']}@{digest}")
+    with report.display() as display:
+        for row in rows:
+            entry = lock.entry_of(lock_file, str(row))
+            pushing = display.report(str(row))
+            pushing.step("self-test")
+            check.self_test(connected, _reference(row, lock_file), row.image.kind, entry["base_id"])
+            pushing.step(f"push {entry['repository']}:{entry['tag']}")
+            digest = connected.push(entry["repository"], entry["tag"], pushing)
+            lock.record(lock_file, str(row), entry | {"digest": digest})
+            _print(f"{entry['repository']}@{digest}")
 
 
 @app.command("sbom")
@@ -114,22 +150,32 @@ def write_sboms(
 
 
 @app.command()
-def pin(base: Annotated[str, typer.Argument(help="A base of the matrix.")]) -> None:
-    """Ask the registry which digest a base has now, for matrix.yml."""
+def pin(
+    names: Annotated[list[str] | None, typer.Argument(metavar="BASE…", help="Bases; all without any.")] = None,
+    write: Annotated[bool, typer.Option("--write", help="Put the digests into matrix.yml.")] = False,
+) -> None:
+    """Ask the registries which digest a base has now."""
     loaded = matrix.load()
-    if base not in loaded.bases:
-        raise MatrixError(f"'{base}' is no base of the matrix.", f"name one of {', '.join(loaded.bases)}")
-    image = loaded.bases[base].image
-    _print(f'{base}: {{image: "{image}", digest: "{engine.connect().registry_digest(image)}"}}')
+    if unknown := [name for name in names or () if name not in loaded.bases]:
+        raise MatrixError(f"'{unknown[0]}' is no base of the matrix.", f"name one of {', '.join(loaded.bases)}")
+    connected = engine.connect()
+    file = matrix.file_in_use()
+    text = file.read_text()
+    for name in names or loaded.bases:
+        digest = connected.registry_digest(loaded.bases[name].image)
+        text = bases.with_digest(text, name, digest)
+        _print(f"{name}: {digest}")
+    if write:  # all of them, or none
+        file.write_text(text)
 
 
 @app.command()
 def dockerfile(image: str, offline_base: Offline = "") -> None:
     """Print the Dockerfile that a build would use (for hadolint and for reading)."""
-    loaded, [row] = _rows([image], offline_base)
+    _, [row] = _rows([image], offline_base)
     base = bases.origin(row.variant.base, row.base, {}, offline=False).replace(" (not pinned)", "")
     python_image = PYTHON_REPOSITORY if row.variant.server == "wheel" else None
-    _print(render.dockerfile(row, base, python_image, loaded.python).rstrip())
+    _print(render.dockerfile(row, base, python_image, row.python).rstrip())
 
 
 def _rows(images: list[str] | None, offline_base: str) -> tuple[matrix.Matrix, list[Row]]:
@@ -155,16 +201,8 @@ def _print(what: object) -> None:
         Console().print(what)
 
 
-@contextmanager
-def _progress(title: str) -> Iterator[Step]:
-    """A line that follows the build's steps on a terminal; elsewhere one line at the start, on stderr."""
-    console = Console(stderr=True)
-    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
-    if not console.is_terminal:
-        console.print(f"{title} ...", highlight=False)
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task(title, total=None)
-        yield lambda step: progress.update(task, description=f"{title}  {step[:80]}")
+def _complain(error: ImageError) -> None:
+    Console(stderr=True).print(f"error: {error}", style="red", highlight=False, markup=False, soft_wrap=True)
 
 
 def main() -> None:
@@ -172,7 +210,7 @@ def main() -> None:
     try:
         app()
     except ImageError as error:
-        Console(stderr=True).print(f"error: {error}", style="red", highlight=False, markup=False, soft_wrap=True)
+        _complain(error)
         sys.exit(1)
 
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
 from images.errors import EngineError, ImageError, RegistryError
-
-Step = Callable[[str], None]
+from images.report import Report
 
 # A registry's answers are slow, a layer of CUDA takes minutes.
 TIMEOUT_S = 1800
@@ -20,6 +19,8 @@ _UNREACHABLE = re.compile(
     r"context deadline exceeded|Client\.Timeout|EOF$|network is unreachable",
     re.IGNORECASE,
 )
+# The engine computes the digest of what it got itself: a registry cannot pass one image off as another.
+_MISMATCH = re.compile(r"verification failed|does not match digest|digest mismatch|unexpected commit digest")
 _NOT_THERE = re.compile(r"manifest unknown|manifest for .* not found|access denied|requested access to the resource")
 _NO_MIRROR = re.compile(r"Temporary failure resolving|Could not resolve '|Failed to fetch http")
 _NO_SPACE = re.compile(r"no space left on device|No space left|You don't have enough free space", re.IGNORECASE)
@@ -49,6 +50,10 @@ class Engine:
         self._client = client
         self._api = client.api
 
+    def close(self) -> None:
+        """End the connections."""
+        self._client.close()
+
     def image_id(self, reference: str) -> str | None:
         """The id of an image that the engine has, None when it has none of that name."""
         found = self.inspect(reference)
@@ -65,10 +70,10 @@ class Engine:
                 return None
         return found
 
-    def pull(self, reference: str) -> None:
+    def pull(self, reference: str, report: Report) -> None:
         """Fetch an image by digest or tag."""
         with explained(reference):
-            _consume(self._api.pull(reference, stream=True, decode=True), reference)
+            _follow(self._api.pull(reference, stream=True, decode=True), reference, report)
 
     def registry_digest(self, reference: str) -> str:
         """What the registry has under that name now."""
@@ -76,33 +81,49 @@ class Engine:
             digest: str = self._client.images.get_registry_data(reference).id
         return digest
 
-    def import_root(self, tar: Path, repository: str, tag: str) -> str:
-        """Make an image of a root's tar and return its id."""
-        with explained(f"{repository}:{tag}"):
+    def import_root(self, tar: Path, repository: str, tag: str) -> Mapping[str, Any]:
+        """Make an image of a root's tar; what the engine knows of it then."""
+        reference = f"{repository}:{tag}"
+        with explained(reference):
             self._api.import_image_from_file(str(tar), repository=repository, tag=tag)
-        return self.image_id(f"{repository}:{tag}") or ""
+        found = self.inspect(reference)
+        if found is None:
+            raise EngineError(f"{reference}: the engine lost it after the import.", "read the engine's log")
+        return found
 
-    def build(self, context: IO[bytes], labels: Mapping[str, str], on_step: Step) -> str:
-        """Build a context without giving the result a name, and return its id."""
+    def build(
+        self, context: IO[bytes], labels: Mapping[str, str], report: Report, *, from_scratch: bool = False
+    ) -> str:
+        """Build a context without giving the result a name, and return its id; `from_scratch` uses no layer again."""
         with explained("build"):
             stream = self._api.build(
-                fileobj=context, custom_context=True, rm=True, forcerm=True, decode=True, labels=dict(labels)
+                fileobj=context,
+                custom_context=True,
+                rm=True,
+                forcerm=True,
+                nocache=from_scratch,
+                decode=True,
+                labels=dict(labels),
             )
-            return _built_id(stream, on_step)
+            return _built_id(stream, report)
+
+    def untag(self, reference: str) -> None:
+        """Take a name away; images that were built on it stay."""
+        if self.inspect(reference) is not None:
+            with explained(reference):
+                self._api.remove_image(reference, noprune=True)
 
     def tag(self, image_id: str, repository: str, tag: str) -> None:
         """Name an image."""
         with explained(f"{repository}:{tag}"):
             self._api.tag(image_id, repository, tag=tag)
 
-    def push(self, repository: str, tag: str) -> str:
+    def push(self, repository: str, tag: str, report: Report) -> str:
         """Push an image and return the digest that the registry gave it."""
         reference = f"{repository}:{tag}"
-        digest = ""
         with explained(reference):
-            for entry in self._api.push(repository, tag=tag, stream=True, decode=True):
-                _raise_error(entry, reference)
-                digest = entry.get("aux", {}).get("Digest", digest)
+            said = _follow(self._api.push(repository, tag=tag, stream=True, decode=True), reference, report)
+        digest: str = said.get("Digest", "")
         if not digest:
             raise RegistryError(f"{reference}: the registry gave no digest.", "look whether it has the image")
         return digest
@@ -117,6 +138,12 @@ class Engine:
                 return status, container.logs().decode(errors="replace")
             finally:
                 container.remove(force=True)
+
+    def architecture(self) -> str:
+        """The engine's own, as images name it: amd64, arm64."""
+        with explained("engine"):
+            named: str = self._api.version()["Arch"]
+        return named
 
     def free_gb(self) -> float | None:
         """Free space where the engine keeps its images; None when that is not on this machine."""
@@ -146,6 +173,11 @@ def problem(subject: str, message: str) -> ImageError:
         )
     if _NO_SPACE.search(message):
         return EngineError(f"{subject}: no space left: {message}.", "docker image prune, or give the engine more disk")
+    if _MISMATCH.search(message):
+        return RegistryError(
+            f"{subject}: what came is not what the digest says: {message}.",
+            "do not use it; find out what stands between here and the registry, or who changed the registry's storage",
+        )
     if _UNREACHABLE.search(message):
         return RegistryError(
             f"{subject}: the registry cannot be reached: {message}.",
@@ -156,32 +188,40 @@ def problem(subject: str, message: str) -> ImageError:
     return EngineError(f"{subject}: {message}.", "read the engine's message")
 
 
-def _built_id(stream: Iterator[Mapping[str, Any]], on_step: Step) -> str:
+def _built_id(stream: Iterator[Mapping[str, Any]], report: Report) -> str:
     """Follow a build's output to the id at its end; a failing step is reported with its last lines."""
     lines: list[str] = []
-    image_id = ""
-    for entry in stream:
+    image_id = error = ""
+    for entry in stream:  # to its end in any case: the connection is free only then
         for line in str(entry.get("stream", "")).splitlines():
-            if line.strip():
-                lines.append(line.strip())
+            if not line.strip():
+                continue
+            lines.append(line.strip())
             if line.startswith("Step "):
-                on_step(line)
-        if "error" in entry:
-            raise problem("build", f"{' | '.join(lines[-6:])}: {_flat(entry['error'])}")
+                report.step(line)
+            else:
+                report.line(line.strip())
+        error = entry.get("error", error)
         image_id = entry.get("aux", {}).get("ID", image_id)
+    if error:
+        raise problem("build", f"{' | '.join(lines[-6:])}: {_flat(error)}")
     if not image_id:
         raise EngineError("The build ended without an image.", "read the engine's log")
     return image_id
 
 
-def _consume(stream: Iterator[Mapping[str, Any]], subject: str) -> None:
+def _follow(stream: Iterator[Mapping[str, Any]], subject: str, report: Report) -> Mapping[str, Any]:
+    """Follow a pull or a push; what the engine said beside its progress (the digest of a push)."""
+    said: Mapping[str, Any] = {}
+    error = ""
     for entry in stream:
-        _raise_error(entry, subject)
-
-
-def _raise_error(entry: Mapping[str, Any], subject: str) -> None:
-    if "error" in entry:
-        raise problem(subject, _flat(entry["error"]))
+        error = entry.get("error", error)
+        said = entry.get("aux", said)
+        layer = f"layer {entry['id']}: " if "id" in entry else ""
+        report.line(f"{layer}{_flat(entry.get('status', ''))} {_flat(entry.get('progress', ''))}".strip())
+    if error:
+        raise problem(subject, _flat(error))
+    return said
 
 
 def _one_line(error: BaseException) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
@@ -13,6 +14,7 @@ from images.errors import MatrixError
 MATRIX_FILE = Path(__file__).with_name("matrix.yml")
 
 Digest = Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
+Python = Annotated[str, Field(pattern=r"^3\.\d+$")]
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]*$")]
 
 
@@ -28,6 +30,8 @@ class Base(Strict):
     image: str
     digest: Digest | None = None
     suite: str | None = None
+    # Wheels are installed only where this is known.
+    glibc: Annotated[str, Field(pattern=r"^2\.\d+$")] | None = None
 
 
 class Variant(Strict):
@@ -39,6 +43,8 @@ class Variant(Strict):
     budget_mb: Annotated[int, Field(gt=0)]
     proven: str
     components: list[str] = ["main"]
+    architectures: list[Literal["amd64", "arm64"]] = ["amd64"]
+    python: Python | None = None
     python_suite: str | None = None
     roots: list[str] = []
     requirements: str | None = None
@@ -79,7 +85,7 @@ class Matrix(Strict):
     """All of matrix.yml."""
 
     schema_version: Literal[1] = Field(alias="schema")
-    python: Annotated[str, Field(pattern=r"^3\.\d+$")]
+    python: Python
     bases: dict[Name, Base]
     images: dict[Name, Image]
 
@@ -92,6 +98,9 @@ class Matrix(Strict):
                         f"{name}:{variant_name} starts at '{variant.base}', which is none of the bases"
                         f" ({', '.join(self.bases)})"
                     )
+                python_base = variant.python_suite or variant.base
+                if variant.server == "wheel" and self.bases[python_base].glibc is None:
+                    raise ValueError(f"{name}:{variant_name} gets wheels, and base '{python_base}' has no glibc")
         return self
 
 
@@ -103,13 +112,25 @@ class Row(Strict):
     image: Image
     variant: Variant
     base: Base
+    python: Python
 
     def __str__(self) -> str:
         return f"{self.name}:{self.variant_name}"
 
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """What the image is built up from, parents first: what holds for a level holds for all that have it."""
+        return tuple(dict.fromkeys(("common", self.image.kind, self.name)))
 
-def load(file: Path = MATRIX_FILE) -> Matrix:
+
+def file_in_use() -> Path:
+    """The project's matrix, or the one that IMAGES_MATRIX names."""
+    return Path(os.environ.get("IMAGES_MATRIX") or MATRIX_FILE)
+
+
+def load(file: Path | None = None) -> Matrix:
     """Read and check the matrix. Raises MatrixError with the place of the first mistake."""
+    file = file or file_in_use()
     try:
         return Matrix.model_validate(yaml.safe_load(file.read_text()))
     except ValidationError as error:
@@ -155,4 +176,5 @@ def _row(matrix: Matrix, wanted: str, *, offline: bool) -> Row:
             f"{name}:{chosen} starts at {base.image}, which is no distribution's suite that could be bootstrapped.",
             f"leave OFFLINE_BASE away, or build {name}:{image.offline}",
         )
-    return Row(name=name, variant_name=chosen, image=image, variant=variant, base=base)
+    python = variant.python or matrix.python
+    return Row(name=name, variant_name=chosen, image=image, variant=variant, base=base, python=python)

@@ -92,8 +92,8 @@ _SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 def context(row: Row, recipe: str, python: str) -> Context:
     """All that the row's Dockerfile copies."""
     files = {"Dockerfile": File(recipe.encode()), **_loader_files(row, python)}
-    for part in ("common", row.image.kind):
-        files |= tree(HERE / "rootfs" / part, "rootfs")
+    for level in row.levels:
+        files |= tree(HERE / "rootfs" / level, "rootfs")
     files["rootfs/opt/bimetal/image.json"] = File(facts(row, python).encode())
     if row.image.kind == "router":
         files |= app_files(python)

@@ -3,41 +3,54 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
-import subprocess
 import sys
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 
 from images.errors import ImageError
+from images.report import Report
+from images.tool import run
 
-# glibc of Debian 12: newer wheels would not load there.
-GLIBC_MINOR = 36
-ARCHITECTURE = "x86_64"
+# Wheels name machines as the kernel does, engines as Go does.
+MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
 
 
-def platforms(glibc_minor: int = GLIBC_MINOR, architecture: str = ARCHITECTURE) -> list[str]:
+@dataclass(frozen=True)
+class Target:
+    """What wheels must fit: Python's minor version, the C library of the base, the engine's architecture."""
+
+    python: str
+    glibc: str
+    architecture: str
+
+
+def platforms(target: Target) -> list[str]:
     """The platform tags that such a machine can install, newest first (PEP 600 and its predecessors)."""
-    perennial = [f"manylinux_2_{minor}_{architecture}" for minor in range(glibc_minor, 4, -1)]
-    return [*perennial, *(f"{legacy}_{architecture}" for legacy in ("manylinux2014", "manylinux2010", "manylinux1"))]
+    machine = MACHINES[target.architecture]
+    newest = int(target.glibc.partition(".")[2])
+    perennial = [f"manylinux_2_{minor}_{machine}" for minor in range(newest, 4, -1)]
+    return [*perennial, *(f"{legacy}_{machine}" for legacy in ("manylinux2014", "manylinux2010", "manylinux1"))]
 
 
-def command(requirements: Path, destination: Path, python: str) -> list[str]:
+def command(requirements: Path, destination: Path, target: Target) -> list[str]:
     """pip's command line: nothing but what is listed, checked against its hashes."""
-    words = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-input"]
+    words = [sys.executable, "-m", "pip", "download", "--disable-pip-version-check", "--no-input", "--progress-bar=off"]
     words += ["--no-deps", "--require-hashes", "--only-binary=:all:", "--implementation", "cp"]
-    words += ["--python-version", python]
-    for platform in platforms():
+    words += ["--python-version", target.python]
+    for platform in platforms(target):
         words += ["--platform", platform]
     return [*words, "--dest", str(destination), "--requirement", str(requirements)]
 
 
-def fetch(requirements: str, cache: Path, python: str) -> Path:
+def fetch(requirements: str, cache: Path, target: Target, report: Report) -> Path:
     """A folder with the wheels of `requirements`, kept in `cache` under the hash of what is in it.
 
     Raises ImageError when the index is unreachable, lacks one, or gives one with another hash.
     """
-    digest = hashlib.sha256(f"{python}\n{requirements}".encode()).hexdigest()[:16]
+    digest = hashlib.sha256(f"{target}\n{requirements}".encode()).hexdigest()[:16]
     folder = cache / digest
     if folder.is_dir():
         return folder
@@ -47,17 +60,17 @@ def fetch(requirements: str, cache: Path, python: str) -> Path:
         listed.write_text(requirements)
         new = Path(scratch) / "wheels"
         new.mkdir()
-        fetched = subprocess.run(command(listed, new, python), capture_output=True, text=True, check=False)
-        if fetched.returncode != 0:
-            raise _problem(fetched.stderr)
+        status, said = run(command(listed, new, target), report, os.environ)
+        if status != 0:
+            raise _problem(said)
         shutil.move(new, folder)
     return folder
 
 
-def _problem(stderr: str) -> ImageError:
-    errors = [line for line in stderr.splitlines() if line.startswith("ERROR:")]
+def _problem(said: str) -> ImageError:
+    errors = [line for line in said.splitlines() if line.startswith("ERROR:")]
     first = errors[0].removeprefix("ERROR:").strip() if errors else "pip download failed without a word"
-    if "HASHES" in stderr:
+    if "HASHES" in said:
         return ImageError(
             f"A wheel has another hash than the lock: {first}",
             "find out why before anything else: the file changed at its source or on the way",

@@ -1,5 +1,10 @@
-"""A small matrix, an engine that remembers what it was asked for, and wheels without an index."""
+"""A small matrix, an engine that remembers what it was asked for, and wheels without an index.
 
+With IMAGES_REQUIRED=1 (make images-ci) a test that would be skipped fails: there everything that it needs is expected.
+"""
+
+import os
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -7,6 +12,7 @@ import yaml
 
 from images import render, wheels
 from images.matrix import Matrix, load
+from images.report import Report
 from images.revision import Revision
 from tests.images.fakes import MATRIX, FakeEngine
 
@@ -33,8 +39,9 @@ def no_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Requirements that were fetched, without an index."""
     fetched: list[str] = []
 
-    def fetch(requirements: str, cache: Path, python: str) -> Path:
-        fetched.append(f"{python} {requirements}")
+    def fetch(requirements: str, cache: Path, target: wheels.Target, report: Report) -> Path:
+        report.line("Saved one.whl")
+        fetched.append(f"{target.python} {requirements}")
         cache.mkdir(parents=True, exist_ok=True)
         (cache / "one.whl").write_bytes(b"wheel")
         return cache
@@ -44,3 +51,13 @@ def no_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     lock.write_text("nvidia-pytriton==0.7.0 \\\n    --hash=sha256:11\n    # via bimetal (pyproject.toml)\n")
     monkeypatch.setattr(render.requirements, "__defaults__", (lock,))
     return fetched
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if report.skipped and os.environ.get("IMAGES_REQUIRED") == "1":
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
+        report.outcome = "failed"
+        report.longrepr = f"{reason}: with IMAGES_REQUIRED=1 nothing may be skipped"
+    return report

@@ -3,11 +3,13 @@
 from pathlib import Path
 
 import pytest
+import yaml
 
 from images import bases
 from images.errors import ImageError, RegistryError
-from images.matrix import Base, Matrix
-from tests.images.fakes import DIGEST, FakeEngine
+from images.matrix import Base, Matrix, choose
+from images.render import HERE
+from tests.images.fakes import DIGEST, FakeEngine, Recorder, known
 
 PINNED = f"debian@{DIGEST}"
 
@@ -21,34 +23,48 @@ def resolve(
     offline: bool = False,
     **environment: str,
 ) -> bases.Resolved:
-    return bases.resolve(name, matrix.bases[name], engine, cache, offline=offline, environment=environment)
+    return bases.resolve(name, matrix.bases[name], engine, cache, Recorder(), offline=offline, environment=environment)
 
 
 def test_a_base_is_pulled_by_its_digest_once(matrix: Matrix, engine: FakeEngine, tmp_path: Path) -> None:
     first = resolve(matrix, engine, tmp_path)
-    assert first == bases.Resolved(PINNED, "sha256:base", "digest")
+    assert (first.reference, first.image_id, first.origin) == (PINNED, "sha256:base", "digest")
     assert resolve(matrix, engine, tmp_path) == first
     assert engine.pulled == [PINNED]
 
 
 def test_a_base_of_another_digest_is_refused(matrix: Matrix, engine: FakeEngine, tmp_path: Path) -> None:
-    engine.answers_to_pull = {"Id": "sha256:other", "RepoDigests": [f"debian@sha256:{'b' * 64}"]}
+    engine.answers_to_pull = known("sha256:other", RepoDigests=[f"debian@sha256:{'b' * 64}"])
     with pytest.raises(RegistryError, match=r"expected debian@sha256:a+, and the engine has something else"):
         resolve(matrix, engine, tmp_path)
 
 
-def test_a_base_without_a_digest_is_refused_with_the_two_ways_on(
-    matrix: Matrix, engine: FakeEngine, tmp_path: Path
+def test_bases_without_a_digest_are_refused_together_with_the_three_ways_on(matrix: Matrix) -> None:
+    rows = choose(matrix, [], offline=False)
+    with pytest.raises(ImageError) as error:
+        bases.check_available(matrix.bases, rows, offline=False, environment={})
+    assert str(error.value) == (
+        "The bases of cuda:11.8 have no digest in matrix.yml, and a tag can change under a build."
+        " Next: bimetal-images pin --write vendor; without a registry: make images OFFLINE_BASE=1;"
+        " with an image that the engine has: BASE_VENDOR=..."
+    )
+    bases.check_available(matrix.bases, rows, offline=False, environment={"BASE_VENDOR": "mine:1"})
+
+
+def test_without_mmdebstrap_offline_bases_are_refused_with_its_package(
+    matrix: Matrix, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    with pytest.raises(ImageError, match=r"has no digest.*Next: bimetal-images pin vendor, or .*BASE_VENDOR="):
-        resolve(matrix, engine, tmp_path, "vendor")
-    assert engine.pulled == []
+    monkeypatch.setenv("PATH", str(tmp_path))
+    rows = choose(matrix, ["cpu"], offline=True)
+    with pytest.raises(ImageError, match=r"mmdebstrap is not a command.*Next: apt-get install mmdebstrap"):
+        bases.check_available(matrix.bases, rows, offline=True, environment={})
+    bases.check_available(matrix.bases, rows, offline=True, environment={"BASE_BOOKWORM": "mine:1"})
 
 
 def test_an_override_wins_over_everything(matrix: Matrix, engine: FakeEngine, tmp_path: Path) -> None:
-    engine.images["mine:1"] = {"Id": "sha256:mine"}
+    engine.images["mine:1"] = known("sha256:mine")
     resolved = resolve(matrix, engine, tmp_path, "vendor", offline=True, BASE_VENDOR="mine:1")
-    assert resolved == bases.Resolved("mine:1", "sha256:mine", "BASE_VENDOR")
+    assert (resolved.reference, resolved.image_id, resolved.origin) == ("mine:1", "sha256:mine", "BASE_VENDOR")
 
 
 def test_an_override_that_the_engine_lacks_is_an_error(matrix: Matrix, engine: FakeEngine, tmp_path: Path) -> None:
@@ -83,8 +99,18 @@ def test_offline_a_base_is_bootstrapped_once_and_kept(matrix: Matrix, engine: Fa
     assert engine.pulled == []
     made = (tmp_path / "cache/bookworm.tar").read_text()
     assert made.startswith(bases.EPOCH)
-    engine.images.clear()  # another engine gets the same root
-    assert resolve(matrix, engine, tmp_path / "cache", offline=True) == resolved
+    engine.images.clear()  # another engine gets the same root, under another id
+    again = resolve(matrix, engine, tmp_path / "cache", offline=True)
+    assert again.content == resolved.content
+    assert again.image_id != resolved.image_id
+
+
+@pytest.mark.usefixtures("mmdebstrap")
+def test_a_base_that_was_forgotten_is_bootstrapped_again(matrix: Matrix, engine: FakeEngine, tmp_path: Path) -> None:
+    resolve(matrix, engine, tmp_path / "cache", offline=True)
+    bases.forget(matrix.bases, choose(matrix, ["cpu"], offline=True), engine, tmp_path / "cache")
+    assert engine.images == {}
+    assert list((tmp_path / "cache").iterdir()) == []
 
 
 def test_a_bootstrap_that_breaks_off_leaves_nothing_that_passes_for_a_base(
@@ -103,3 +129,19 @@ def test_the_origin_says_what_would_happen_without_asking(matrix: Matrix) -> Non
     assert bases.origin("bookworm", base, {}, offline=False).startswith("debian:bookworm-slim@sha256:aaaa")
     assert bases.origin("x", Base(image="v:1"), {}, offline=False) == "v:1 (not pinned)"
     assert bases.origin("x", base, {"BASE_X": "mine"}, offline=True) == "mine (BASE_X)"
+
+
+def test_a_digest_is_put_into_the_matrix_or_replaced_and_its_comments_stay() -> None:
+    text = (HERE / "matrix.yml").read_text()
+    pinned = bases.with_digest(bases.with_digest(text, "ngc-22.12", f"sha256:{'b' * 64}"), "ngc-22.12", DIGEST)
+    line = f'  ngc-22.12: {{image: "nvcr.io/nvidia/tritonserver:22.12-py3", digest: "{DIGEST}"}}'
+    assert line in pinned.splitlines()
+    assert len(pinned.splitlines()) == len(text.splitlines())
+    changed = set(pinned.splitlines()) - set(text.splitlines())
+    assert changed == {line}
+    assert yaml.safe_load(pinned)["bases"]["ngc-22.12"]["digest"] == DIGEST
+
+
+def test_a_base_in_another_form_is_left_to_a_person() -> None:
+    with pytest.raises(ImageError, match="no line for base 'mars' in the usual form"):
+        bases.with_digest((HERE / "matrix.yml").read_text(), "mars", DIGEST)

@@ -8,14 +8,16 @@ from images import context
 from images.build import PYTHON_REPOSITORY, Builder, Built
 from images.errors import EngineError, ImageError
 from images.matrix import Matrix, choose
+from images.report import Report
 from images.revision import Revision
-from tests.images.fakes import FakeEngine
+from tests.images.fakes import FakeEngine, Recorder
 
 
-def build(matrix: Matrix, engine: FakeEngine, cache: Path, revision: Revision, steps: list[str] | None = None) -> Built:
+def build(matrix: Matrix, engine: FakeEngine, cache: Path, revision: Revision, report: Report | None = None) -> Built:
     builder = Builder(matrix, engine, cache, revision, repository="bimetal", offline=False)
-    [row] = choose(matrix, ["cpu"], offline=False)
-    return builder.build(row, (steps if steps is not None else []).append)
+    rows = choose(matrix, ["cpu"], offline=False)
+    builder.preflight(rows)
+    return builder.build(rows[0], report or Report())
 
 
 def names(engine: FakeEngine) -> set[str]:
@@ -81,14 +83,67 @@ def test_too_little_space_is_said_before_anything_is_fetched(
     matrix: Matrix, engine: FakeEngine, tmp_path: Path, revision: Revision, no_index: list[str]
 ) -> None:
     engine.free = 0.01
-    with pytest.raises(EngineError, match=r"cpu:bookworm: the engine has 0.0 GB free, expected 0.0 GB for the build"):
+    with pytest.raises(EngineError, match=r"cpu:bookworm: the engine has 0.0 GB free, expected 0.0 GB to build"):
+        build(matrix, engine, tmp_path, revision)
+    assert (engine.pulled, no_index) == ([], [])
+
+
+@pytest.mark.usefixtures("no_index")
+def test_a_tag_depends_on_what_a_base_holds_and_not_on_its_id(
+    matrix: Matrix, engine: FakeEngine, tmp_path: Path, revision: Revision
+) -> None:
+    first = build(matrix, engine, tmp_path, revision)
+    pinned = engine.images[first.base]
+    engine.images[first.base] = pinned | {"Id": "sha256:imported-elsewhere"}
+    assert build(matrix, engine, tmp_path, revision).tag == first.tag
+    engine.images[first.base] = pinned | {"RootFS": {"Layers": ["sha256:newer"]}}
+    assert build(matrix, engine, tmp_path, revision).tag != first.tag
+
+
+@pytest.mark.usefixtures("no_index")
+def test_a_fresh_build_uses_no_layer_again_but_the_python_environment(
+    matrix: Matrix, engine: FakeEngine, tmp_path: Path, revision: Revision
+) -> None:
+    build(matrix, engine, tmp_path, revision)
+    builder = Builder(matrix, engine, tmp_path, revision, repository="bimetal", offline=False, fresh=True)
+    [row] = choose(matrix, ["cpu"], offline=False)
+    assert builder.build(row, Report()).status == "built"
+    assert engine.from_scratch == [False, False, True]
+
+
+@pytest.mark.usefixtures("no_index")
+def test_an_image_that_is_there_needs_no_space(
+    matrix: Matrix, engine: FakeEngine, tmp_path: Path, revision: Revision
+) -> None:
+    build(matrix, engine, tmp_path, revision)
+    engine.free = 0.0
+    assert build(matrix, engine, tmp_path, revision).status == "up to date"
+
+
+@pytest.mark.usefixtures("no_index")
+def test_an_image_that_is_there_needs_no_python_environment(
+    matrix: Matrix, engine: FakeEngine, tmp_path: Path, revision: Revision
+) -> None:
+    build(matrix, engine, tmp_path, revision)
+    [environment] = [name for name in engine.images if name.startswith(PYTHON_REPOSITORY)]
+    del engine.images[environment]
+    assert build(matrix, engine, tmp_path, revision).status == "up to date"
+    assert environment not in engine.images
+
+
+def test_an_engine_of_another_architecture_is_refused_before_anything_is_fetched(
+    matrix: Matrix, engine: FakeEngine, tmp_path: Path, revision: Revision, no_index: list[str]
+) -> None:
+    engine.machine = "arm64"
+    with pytest.raises(EngineError, match=r"cpu:bookworm is for amd64, and the engine's machine is arm64"):
         build(matrix, engine, tmp_path, revision)
     assert (engine.pulled, no_index) == ([], [])
 
 
 @pytest.mark.usefixtures("no_index")
 def test_the_build_says_where_it_stands(matrix: Matrix, engine: FakeEngine, tmp_path: Path, revision: Revision) -> None:
-    steps: list[str] = []
-    build(matrix, engine, tmp_path, revision, steps)
-    assert steps[:3] == ["base bookworm", "base bookworm", "wheels"]
-    assert steps[-1] == "Step 1/1 : FROM x"
+    report = Recorder()
+    build(matrix, engine, tmp_path, revision, report)
+    assert report.steps[:3] == ["base bookworm", "base bookworm", "wheels"]
+    assert report.steps[-1] == "Step 1/1 : FROM x"
+    assert report.lines == ["Saved one.whl"]

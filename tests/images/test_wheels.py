@@ -7,6 +7,9 @@ import pytest
 
 from images import wheels
 from images.errors import ImageError
+from images.report import Report
+
+TARGET = wheels.Target("3.11", "2.36", "amd64")
 
 
 @pytest.fixture
@@ -23,10 +26,10 @@ def pip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.usefixtures("pip")
 def test_the_same_requirements_are_fetched_once(tmp_path: Path) -> None:
-    first = wheels.fetch("a==1", tmp_path / "cache", "3.11")
+    first = wheels.fetch("a==1", tmp_path / "cache", TARGET, Report())
     assert [path.name for path in first.iterdir()] == ["a.whl"]
-    assert wheels.fetch("a==1", tmp_path / "cache", "3.11") == first
-    assert wheels.fetch("a==2", tmp_path / "cache", "3.11") != first
+    assert wheels.fetch("a==1", tmp_path / "cache", TARGET, Report()) == first
+    assert wheels.fetch("a==2", tmp_path / "cache", TARGET, Report()) != first
     assert (tmp_path / "runs").read_text() == "run\nrun\n"
 
 
@@ -43,17 +46,18 @@ def test_wheels_that_cannot_be_had_leave_no_folder_that_passes_for_them(
 ) -> None:
     pip.write_text(f"#!/bin/sh\nprintf '{said}' >&2; exit 1\n")
     with pytest.raises(ImageError, match=expected):
-        wheels.fetch("a==1", tmp_path / "cache", "3.11")
+        wheels.fetch("a==1", tmp_path / "cache", TARGET, Report())
     assert list((tmp_path / "cache").iterdir()) == []
 
 
 def test_pip_takes_nothing_without_a_hash_and_nothing_to_compile(tmp_path: Path) -> None:
-    words = wheels.command(tmp_path / "r.txt", tmp_path, "3.11")
+    words = wheels.command(tmp_path / "r.txt", tmp_path, TARGET)
     assert {"--no-deps", "--require-hashes", "--only-binary=:all:"} <= set(words)
 
 
 def test_platforms_end_at_the_images_own_c_library() -> None:
-    tags = wheels.platforms()
+    tags = wheels.platforms(TARGET)
     assert tags[0] == "manylinux_2_36_x86_64"
     assert {"manylinux_2_17_x86_64", "manylinux2014_x86_64"} <= set(tags)
     assert "manylinux_2_39_x86_64" not in tags
+    assert wheels.platforms(wheels.Target("3.12", "2.39", "arm64"))[0] == "manylinux_2_39_aarch64"
