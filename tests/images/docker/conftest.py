@@ -11,7 +11,7 @@ from images.errors import ImageError
 from model_repo.build import build
 from model_repo.pools import Compute
 from model_repo.sources import load_sources
-from tests.images.docker.containers import BOOKWORM, Image, Running, Start
+from tests.images.docker.containers import BOOKWORM, Image, Start
 
 
 @pytest.fixture(scope="session")
@@ -54,29 +54,10 @@ def repositories(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def start(client: Any) -> Iterator[Start]:
-    """Starts a container with the narrowest rights; all are removed after the test."""
-    started: list[Any] = []
-
-    def run(reference: str, command: list[str] | None = None, **options: Any) -> Running:
-        ports = {f"{port}/tcp": ("127.0.0.1", 0) for port in options.pop("ports", ())}
-        container = client.containers.create(
-            reference,
-            command,
-            ports=ports,
-            read_only=True,
-            tmpfs={"/tmp": "", "/var/lib/bimetal": "uid=10001,gid=10001"},
-            cap_drop=["ALL"],
-            security_opt=["no-new-privileges"],
-            shm_size="256m",
-            **options,
-        )
-        started.append(container)
-        container.start()
-        return Running(container)
-
-    yield run
-    for container in started:
-        container.remove(force=True)
+    """Starts containers; all are removed after the test."""
+    starting = Start(client)
+    yield starting
+    starting.remove()
 
 
 @pytest.fixture

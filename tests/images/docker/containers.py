@@ -4,6 +4,7 @@ import json
 import os
 import time
 import urllib.request
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -85,7 +86,45 @@ class Running:
         return text
 
 
-Start = Callable[..., Running]
+class Start:
+    """Starts containers with the narrowest rights, and networks on which they reach each other."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+        self._containers: list[Any] = []
+        self._networks: list[Any] = []
+
+    def __call__(self, reference: str, command: list[str] | None = None, **options: Any) -> Running:
+        """Start one; `ports` of it are published on free ports of this machine's loopback."""
+        ports = {f"{port}/tcp": ("127.0.0.1", 0) for port in options.pop("ports", ())}
+        container = self._client.containers.create(
+            reference,
+            command,
+            ports=ports,
+            read_only=True,
+            tmpfs={"/tmp": "", "/var/lib/bimetal": "uid=10001,gid=10001"},
+            cap_drop=["ALL"],
+            security_opt=["no-new-privileges"],
+            shm_size="256m",
+            **options,
+        )
+        self._containers.append(container)
+        container.start()
+        return Running(container)
+
+    def network(self) -> str:
+        """A new network's name."""
+        made = self._client.networks.create(f"bimetal-images-test-{uuid.uuid4().hex[:8]}")
+        self._networks.append(made)
+        name: str = made.name
+        return name
+
+    def remove(self) -> None:
+        """Remove all of it."""
+        for container in self._containers:
+            container.remove(force=True)
+        for network in self._networks:
+            network.remove()
 
 
 def wait(

@@ -23,8 +23,17 @@ STORAGE = "/var/lib/docker-registry/docker/registry/v2"
 ANSWERS_WITHIN_S = 30
 
 
-def build(engine: Engine, recipe: str) -> str:
-    with as_tar({"Dockerfile": File(recipe.encode())}) as tar:
+# Debian's own asks for a password.
+CONFIGURATION = b"""\
+version: 0.1
+storage: {filesystem: {rootdirectory: /var/lib/docker-registry}}
+http: {addr: ":5000"}
+"""
+
+
+def build(engine: Engine, recipe: str, **files: bytes) -> str:
+    context = {name: File(content) for name, content in files.items()}
+    with as_tar({"Dockerfile": File(recipe.encode()), **context}) as tar:
         return engine.build(tar, {}, Report())
 
 
@@ -64,8 +73,9 @@ class Registry:
 def registry(engine: Engine, client: Any, bookworm: str) -> Iterator[Registry]:
     """A registry in a container, for all tests of this file."""
     packages = "apt-get update && apt-get install --yes --no-install-recommends docker-registry"
-    engine.tag(build(engine, f"FROM {bookworm}\nRUN {packages}\n"), *SERVER.split(":"))
-    command = ["docker-registry", "serve", "/etc/docker/registry/config.yml"]
+    recipe = f"FROM {bookworm}\nRUN {packages}\nCOPY configuration /\n"
+    engine.tag(build(engine, recipe, configuration=CONFIGURATION), *SERVER.split(":"))
+    command = ["docker-registry", "serve", "/configuration"]
     container = client.containers.run(SERVER, command, detach=True, ports={"5000/tcp": ("127.0.0.1", 0)})
     try:
         served = Registry(Running(container))

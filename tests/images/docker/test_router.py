@@ -1,13 +1,10 @@
 """What the router's image promises: one gateway in front of the Tritons of every vendor."""
 
 import time
-import uuid
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 import tritonclient.grpc as triton_grpc
 import tritonclient.http as triton_http
 import yaml
@@ -17,25 +14,17 @@ from tests.images.docker.containers import Image, Running, Start
 from tests.images.docker.levels import alarming, on_every_image_of, rows
 from tests.images.docker.test_triton import POOLS, VALUES, echoed
 
-READY_WITHIN_S = 60
-
-
-@pytest.fixture
-def on_a_network(start: Start, client: Any) -> Iterator[tuple[Start, Any]]:
-    """Starts containers, and a network of their own on which they reach each other."""
-    network = client.networks.create(f"bimetal-images-test-{uuid.uuid4().hex[:8]}")
-    yield start, network
-    network.remove()
+READY_WITHIN_S = 120
 
 
 @on_every_image_of("router")
 def test_requests_through_the_gateway_reach_the_tritons_of_every_vendor(
-    image: Image, on_a_network: tuple[Start, Any], repositories: Path, tmp_path: Path, row: Row
+    image: Image, start: Start, repositories: Path, tmp_path: Path, row: Row
 ) -> None:
-    start, network = on_a_network
+    network = start.network()
     identity = {str(repositories / "cpu/identity"): {"bind": "/models/identity", "mode": "ro"}}
     tritons = [each for each in rows() if "triton" in each.levels]
-    running = [(each, start(image(each), network=network.name, ports=[8002], volumes=identity)) for each in tritons]
+    running = [(each, start(image(each), network=network, ports=[8002], volumes=identity)) for each in tritons]
     for _, triton in running:
         triton.wait_until_healthy()
     fleet = tmp_path / "fleet.yaml"
@@ -43,7 +32,7 @@ def test_requests_through_the_gateway_reach_the_tritons_of_every_vendor(
     fleet.chmod(0o644)
     router = start(
         image(row),
-        network=network.name,
+        network=network,
         ports=[8000, 8001],
         volumes={
             str(fleet): {"bind": "/etc/bimetal/fleet.yaml", "mode": "ro"},
@@ -60,9 +49,9 @@ def test_requests_through_the_gateway_reach_the_tritons_of_every_vendor(
     assert router.stop() == 0
 
 
-def address_in(network: Any, running: Running) -> str:
+def address_in(network: str, running: Running) -> str:
     running.container.reload()
-    address: str = running.container.attrs["NetworkSettings"]["Networks"][network.name]["IPAddress"]
+    address: str = running.container.attrs["NetworkSettings"]["Networks"][network]["IPAddress"]
     return address
 
 
