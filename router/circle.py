@@ -8,6 +8,7 @@ import structlog
 from router.coordinator import Coordinator
 from router.errors import StoreError, UnknownBackendError
 from router.feedback.outcome import Effect, Try, classify
+from router.feedback.tally import Tally
 from router.fleet import Fleet
 from router.fleet_state import FleetState, absorb, warm
 from router.learning.keeper import Keeper
@@ -48,6 +49,7 @@ class Circle:
         self.table = RoutingTable()
         self.store_error: str | None = None
         self.decided = False
+        self.tally = Tally()
         self._store = store
         self._publish = publish
         self._look_again = look_again
@@ -84,13 +86,15 @@ class Circle:
         if before != self._temperature_factor(new.backend):
             self._changed.set()
 
-    def tried(self, tries: list[Try]) -> None:
-        """Take in what became of tries."""
+    def tried(self, tries: list[Try], entries: int = 0) -> None:
+        """Take in what became of tries, which were in so many entries of the access log."""
+        self.tally.entries += entries
         self._keeper.hear([t for t in tries if self._tells_a_time(t)], self._waiting)
         for attempt in tries:
             outcome = classify(attempt)
             if outcome.effect in {Effect.LOST, Effect.MOVED}:
                 self._look_again(attempt.backend)
+            self.tally.take(attempt, outcome, self._clock())
             self._note(self._coordinator.heard(attempt.backend, outcome, self._clock()))
 
     @property

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from router.circle import Circle
@@ -30,6 +30,10 @@ class CircleCollector(Collector):
         yield GaugeMetricFamily(
             "bimetal_xds_rejections", "Updates that a data plane rejected", value=self._discovery.rejections
         )
+        yield self._tries()
+        yield CounterMetricFamily(
+            "bimetal_access_log_entries", "Entries of the gateways' access logs", value=self._circle.tally.entries
+        )
         yield GaugeMetricFamily("bimetal_store_up", "1 if the last write succeeded", value=self._store_up())
 
     def _reachable(self) -> Metric:
@@ -51,6 +55,14 @@ class CircleCollector(Collector):
         for route in self._circle.table.routes.values():
             for backend, share in route.shares.items():
                 family.add_metric([route.model, backend], share)
+        return family
+
+    def _tries(self) -> Metric:
+        family = CounterMetricFamily(
+            "bimetal_tries", "Tries by what they meant for the breaker of their backend", labels=["backend", "effect"]
+        )
+        for (backend, effect), count in self._circle.tally.counts.items():
+            family.add_metric([backend, effect.value], count)
         return family
 
     def _store_up(self) -> float:

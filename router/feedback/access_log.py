@@ -1,5 +1,11 @@
-"""Envoy's gRPC access log: turns its entries, one per try, into `Try` values."""
+"""Envoy's gRPC access logs: turns their entries into `Try` values.
 
+Each try has an entry. An HTTP request that a Triton failed has one more, with what its body said: the first says
+nothing about the backend, because there is no body in it.
+"""
+
+import json
+import re
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 from urllib.parse import unquote
@@ -10,13 +16,16 @@ from envoy.service.accesslog.v3.als_pb2 import StreamAccessLogsMessage, StreamAc
 
 from router.feedback.outcome import Try
 from router.fleet import Fleet
-from router.xds.names import read_cluster_name
+from router.xds.names import METADATA, SAID, read_cluster_name
+
+# The text of {"error": "..."}, which may have been cut off.
+_ERROR = re.compile(r'"error"\s*:\s*"((?:[^"\\]|\\.)*)')
 
 
 class AccessLogService(als_pb2_grpc.AccessLogServiceServicer):  # type: ignore[misc]  # generated, untyped
-    """Receives the log of every gateway and hands each batch of tries to `report`."""
+    """Receives the logs of every gateway and hands each batch to `report`: its tries, and how many entries it had."""
 
-    def __init__(self, fleet: Fleet, report: Callable[[list[Try]], None]) -> None:
+    def __init__(self, fleet: Fleet, report: Callable[[list[Try], int], None]) -> None:
         self._backend_at = {(b.ip, port): b.name for b in fleet.backends for port in (b.grpc_port, b.http_port)}
         self._report = report
 
@@ -25,8 +34,9 @@ class AccessLogService(als_pb2_grpc.AccessLogServiceServicer):  # type: ignore[m
     ) -> StreamAccessLogsResponse:
         """One gateway's log, until it hangs up."""
         async for message in messages:
-            tries = (read_entry(entry, self._backend_at) for entry in message.http_logs.log_entry)
-            self._report([t for t in tries if t is not None])
+            entries = message.http_logs.log_entry
+            tries = (read_entry(entry, self._backend_at) for entry in entries)
+            self._report([t for t in tries if t is not None], len(entries))
         return StreamAccessLogsResponse()
 
 
@@ -39,6 +49,7 @@ def read_entry(entry: HTTPAccessLogEntry, backend_at: Mapping[tuple[str, int], s
     if cluster is None or backend is None:
         return None
     status, message = _grpc_status(entry)
+    said = _said(entry)
     ended = common.HasField("time_to_last_upstream_rx_byte")
     return Try(
         backend=backend,
@@ -47,7 +58,7 @@ def read_entry(entry: HTTPAccessLogEntry, backend_at: Mapping[tuple[str, int], s
         flags=_flags(common) if common.HasField("response_flags") else frozenset(),
         http_status=entry.response.response_code.value,
         grpc_status=status,
-        message=message,
+        message=said or message,
         seconds=common.time_to_last_upstream_rx_byte.ToNanoseconds() / 1e9 if ended else None,
     )
 
@@ -63,3 +74,18 @@ def _grpc_status(entry: HTTPAccessLogEntry) -> tuple[int | None, str]:
         if status.isdigit():
             return int(status), unquote(fields.get("grpc-message", ""))
     return None, ""
+
+
+def _said(entry: HTTPAccessLogEntry) -> str:
+    """The error in the body of a failed HTTP request, as far as the gateway noted it; "" for any other entry."""
+    noted = entry.common_properties.metadata.filter_metadata
+    if METADATA not in noted or entry.response.response_code_details != "via_upstream":
+        return ""
+    body = noted[METADATA][SAID]
+    error = _ERROR.search(body)
+    if error is None:
+        return str(body)
+    try:
+        return str(json.loads(f'"{error[1]}"'))
+    except ValueError:
+        return str(error[1])

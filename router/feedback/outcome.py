@@ -1,7 +1,7 @@
 """What one try at one backend means for its breaker. Pure.
 
 The breaker listens to *where* an error arose and what it says, never to a status code alone: a client's mistakes must
-not take a server out, and Triton answers 500 to a body that is not JSON.
+not take a server out, and Triton answers 500 to a body that is not JSON. What it says then repeats nothing of the body.
 """
 
 import re
@@ -32,7 +32,7 @@ class Try:
         backend: name in the fleet file.
         flags: names of the Envoy response flags that are set.
         grpc_status: gRPC status code; None for plain HTTP or when no status came.
-        message: the gRPC status message; "" without one.
+        message: the gRPC status message, or the error of a failed HTTP request; "" without one.
         seconds: from the first byte of the request to the end of the answer; None if it did not end.
     """
 
@@ -55,15 +55,28 @@ class Outcome:
     reason: str = ""
 
 
-_OURS_OR_CLIENTS = {
+class Origin(StrEnum):
+    """Where a failed try failed."""
+
+    CLIENT = "client"
+    """It went away, or its own deadline passed."""
+    GATEWAY = "gateway"
+    """It ran into one of the gateway's limits."""
+    CONNECTION = "connection"
+    """Between gateway and backend."""
+    BACKEND = "backend"
+    """The backend said so."""
+
+
+_CLIENTS = {
     "downstream_connection_termination",
     "downstream_remote_reset",
     "downstream_protocol_error",
-    "upstream_overflow",
     "duration_timeout",
     "upstream_max_stream_duration_reached",
-    "local_reset",
 }
+_OURS = {"upstream_overflow", "local_reset"}
+_TOO_LATE = "upstream_request_timeout"
 _CONNECTION = {
     "upstream_connection_failure": "connection refused or timed out",
     "upstream_connection_termination": "connection closed during the request",
@@ -96,13 +109,22 @@ def classify(attempt: Try) -> Outcome:
     for flag, reason in _CONNECTION.items():
         if flag in attempt.flags:
             return Outcome(Effect.LOST, Tier.TRANSIENT, reason)
-    if "upstream_request_timeout" in attempt.flags:
+    if _TOO_LATE in attempt.flags:
         return Outcome(Effect.FAILURE, Tier.TRANSIENT, "no answer within the gateway's request_timeout_s")
-    if attempt.flags & _OURS_OR_CLIENTS:
+    if attempt.flags & (_CLIENTS | _OURS):
         return Outcome(Effect.NEUTRAL)
     if attempt.grpc_status is not None:
         return _by_grpc_status(attempt.grpc_status, attempt.message)
-    return _by_http_status(attempt.http_status)
+    return _by_http_status(attempt.http_status, attempt.message)
+
+
+def origin(attempt: Try) -> Origin:
+    """Where a failure arose."""
+    if attempt.flags & _CONNECTION.keys():
+        return Origin.CONNECTION
+    if attempt.flags & (_OURS | {_TOO_LATE}):
+        return Origin.GATEWAY
+    return Origin.CLIENT if attempt.flags & _CLIENTS else Origin.BACKEND
 
 
 def _by_grpc_status(status: int, message: str) -> Outcome:
@@ -132,10 +154,12 @@ def _by_message(status: int, message: str) -> Outcome:
     return Outcome(Effect.NEUTRAL)
 
 
-def _by_http_status(status: int) -> Outcome:
-    """Plain HTTP: the log has no body, so a 5xx says too little to count against anybody."""
+def _by_http_status(status: int, message: str) -> Outcome:
+    """Plain HTTP. Without a message a failure says too little to count for or against anybody."""
+    if message:
+        return _by_message(_INTERNAL, message)
     if status in {404, 503}:
         return Outcome(Effect.MOVED)
-    if status == 0 or status >= 500:
+    if status in {0, 400} or status >= 500:
         return Outcome(Effect.NEUTRAL)
     return Outcome(Effect.SUCCESS)

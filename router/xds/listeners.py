@@ -7,7 +7,7 @@ from envoy.config.listener.v3.listener_pb2 import Listener
 
 from router.fleet import Fleet
 from router.xds.message import extension, grpc_service, parse, socket_address, typed
-from router.xds.names import ROUTE_HEADER, ROUTER_GRPC, SEQUENCE_HEADER
+from router.xds.names import METADATA, ROUTE_HEADER, ROUTER_GRPC, SAID, SEQUENCE_HEADER
 from router.xds.refusals import local_replies
 from router.xds.tls import api_key_filter, downstream
 
@@ -23,12 +23,14 @@ _OVERRIDE = {
 def listeners(fleet: Fleet) -> list[Listener]:
     """The HTTP and the gRPC listener."""
     return [
-        _listener("http", fleet, fleet.gateway.http_port, [_lua(), _router()]),
-        _listener("grpc", fleet, fleet.gateway.grpc_port, [_lua(), _ext_proc(), _router()]),
+        _listener("http", fleet, fleet.gateway.http_port, [_lua("route.lua", "answer.lua"), _router()], [_failures()]),
+        _listener("grpc", fleet, fleet.gateway.grpc_port, [_lua("route.lua"), _ext_proc(), _router()], []),
     ]
 
 
-def _listener(name: str, fleet: Fleet, port: int, filters: list[dict[str, Any]]) -> Listener:
+def _listener(
+    name: str, fleet: Fleet, port: int, filters: list[dict[str, Any]], access_log: list[dict[str, Any]]
+) -> Listener:
     security = fleet.security.gateway
     manager = extension(
         "envoy.filters.network.http_connection_manager",
@@ -36,6 +38,7 @@ def _listener(name: str, fleet: Fleet, port: int, filters: list[dict[str, Any]])
         stat_prefix=name,
         codec_type="AUTO" if name == "http" else "HTTP2",
         rds={"route_config_name": name, "config_source": {"ads": {}, "resource_api_version": "V3"}},
+        access_log=access_log,
         http_filters=[*api_key_filter(security, fleet.state_dir), *filters],
         early_header_mutation_extensions=[_drop_our_header()],
         # A client must not be able to tell the gateway from one Triton.
@@ -75,8 +78,8 @@ def _drop_our_header() -> dict[str, Any]:
     )
 
 
-def _lua() -> dict[str, Any]:
-    source = files("router.xds").joinpath("route.lua").read_text(encoding="utf-8")
+def _lua(*names: str) -> dict[str, Any]:
+    source = "\n".join(files("router.xds").joinpath(name).read_text(encoding="utf-8") for name in names)
     return extension(
         LUA,
         "extensions.filters.http.lua.v3.Lua",
@@ -110,16 +113,8 @@ def _ext_proc() -> dict[str, Any]:
 
 def _router() -> dict[str, Any]:
     """The router filter; its log has one entry per *try*, so that the first of two tries is seen too."""
-    log = extension(
-        "envoy.access_loggers.http_grpc",
-        "extensions.access_loggers.grpc.v3.HttpGrpcAccessLogConfig",
-        common_config={
-            "log_name": "tries",
-            "grpc_service": grpc_service(ROUTER_GRPC),
-            "transport_api_version": "V3",
-            "buffer_flush_interval": "0.1s",
-            "buffer_size_bytes": 2**18,
-        },
+    log = _grpc_log(
+        "tries",
         additional_response_headers_to_log=["grpc-status", "grpc-message"],
         additional_response_trailers_to_log=["grpc-status", "grpc-message"],
     )
@@ -128,6 +123,31 @@ def _router() -> dict[str, Any]:
         "extensions.filters.http.router.v3.Router",
         suppress_envoy_headers=True,
         upstream_log=[log],
+    )
+
+
+def _failures() -> dict[str, Any]:
+    """A second log, of the HTTP requests that failed with words of which `answer.lua` made a note."""
+    said = {"filter": METADATA, "path": [{"key": SAID}], "value": {"present_match": True}}
+    return {
+        **_grpc_log("failures"),
+        "filter": {"metadata_filter": {"matcher": said, "match_if_key_not_found": False}},
+    }
+
+
+def _grpc_log(name: str, **more: Any) -> dict[str, Any]:
+    """An access log that the router reads."""
+    return extension(
+        "envoy.access_loggers.http_grpc",
+        "extensions.access_loggers.grpc.v3.HttpGrpcAccessLogConfig",
+        common_config={
+            "log_name": name,
+            "grpc_service": grpc_service(ROUTER_GRPC),
+            "transport_api_version": "V3",
+            "buffer_flush_interval": "0.1s",
+            "buffer_size_bytes": 2**18,
+        },
+        **more,
     )
 
 

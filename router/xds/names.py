@@ -13,6 +13,10 @@ ROUTE_HEADER = "x-bimetal-route"
 SEQUENCE_HEADER = "x-bimetal-sequence"
 """The sequence_id of a request to a stateful model; its hash chooses the backend."""
 
+# What `answer.lua` tells the access log of a failed HTTP request: the beginning of its body.
+METADATA = "bimetal"
+SAID = "said"
+
 INFER_PATH = "/inference.GRPCInferenceService/ModelInfer"
 STREAM_PATH = "/inference.GRPCInferenceService/ModelStreamInfer"
 

@@ -65,6 +65,12 @@ class Cluster:
     def breaker(self, backend: str) -> str:
         return str(next(b["state"] for b in self.status()["backends"] if b["name"] == backend))
 
+    def clear(self, backend: str) -> None:
+        """A person declares the backend well."""
+        url = f"http://127.0.0.1:{self.fleet.router.http_port}/admin/backends/{backend}/clear"
+        with urllib.request.urlopen(urllib.request.Request(url, b""), timeout=PATIENCE_S) as answer:
+            answer.read()
+
     def get(self, port: int, path: str) -> bytes:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=PATIENCE_S) as answer:
             body: bytes = answer.read()
@@ -95,6 +101,13 @@ class Cluster:
             printed, errors = client.communicate(timeout=PATIENCE_S)
         assert client.returncode == 0, errors
         return printed
+
+    def feedback_is_in(self) -> bool:
+        """Whether nothing is in flight and the router has read all that the gateway ever logged."""
+        busy = sum(self.envoy_stat(f"http.{protocol}.downstream_rq_active") for protocol in ("http", "grpc"))
+        written = self.envoy_stat("access_logs.grpc_access_log.logs_written")
+        metrics = self.get(self.fleet.router.http_port, "/metrics").decode()
+        return not busy and f"bimetal_access_log_entries_total {float(written)}" in metrics.splitlines()
 
     def supervisor(self, *arguments: str) -> str:
         command = [

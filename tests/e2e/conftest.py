@@ -38,7 +38,7 @@ def cluster(_cluster: Cluster) -> Cluster:
     wait_until(_cluster.is_whole)
     for backend in _cluster.status()["backends"]:
         if backend["state"] != "Healthy":
-            _cluster.bimetal("clear", backend["name"])
+            _cluster.clear(backend["name"])
     wait_until(lambda: all(b["state"] == "Healthy" for b in _cluster.status()["backends"]))
     return _cluster
 

@@ -3,26 +3,22 @@
 import json
 import os
 import signal
-import subprocess
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import tritonclient.grpc as triton_grpc
-import yaml
 
-from router.fleet import load_fleet
-from tests.e2e.cluster import ROOT, Cluster, wait_until
+from tests.e2e.cluster import Cluster, wait_until
 from tests.e2e.requests import tensor
+from tests.e2e.second_gateway import second_gateway
 
 MODEL = "identity_bytes"
-PORTS_UP = 400
-"""Of the gateway that learns, above the cluster's own, which does not: its pools share one processor."""
 STOPPED_S, RUNNING_S = 0.06, 0.008
 
 
@@ -48,23 +44,8 @@ def slowed_down(pid: int) -> Iterator[None]:
 
 @pytest.fixture
 def learning(cluster: Cluster, tmp_path: Path) -> Iterator[Cluster]:
-    """A second router and gateway in front of the cluster's Tritons, with learning on."""
-    document = yaml.safe_load((cluster.state_dir / "fleet.yaml").read_text())
-    document |= {"state_dir": str(tmp_path), "learning": {"enabled": True}}
-    for section in ("gateway", "router"):
-        ports = {key: value + PORTS_UP for key, value in document[section].items() if key.endswith("_port")}
-        document[section] |= ports
-    file = tmp_path / "fleet.yaml"
-    file.write_text(yaml.safe_dump(document))
-    command = [str(ROOT / ".venv/bin/bimetal")]
-    with ExitStack() as stack:
-        for program in ("run", "gateway"):
-            log = stack.enter_context((tmp_path / f"{program}.log").open("w"))
-            process = subprocess.Popen([*command, program, "--fleet", str(file)], stdout=log, stderr=log)
-            stack.callback(process.wait)
-            stack.callback(process.terminate)
-        second = Cluster(tmp_path, load_fleet(file))
-        wait_until(lambda: second.is_whole() and second.answers())
+    """A gateway that learns; the cluster's own does not, because its pools share one processor."""
+    with second_gateway(cluster, tmp_path, learning={"enabled": True}) as second:
         yield second
 
 

@@ -71,3 +71,33 @@ def test_the_size_class_is_in_the_clusters_name(cluster: str, size: SizeClass) -
 @pytest.mark.parametrize("stranger", [entry(cluster="router-grpc"), entry(port=9), entry(cluster="grpc/"), entry("")])
 def test_what_reached_no_backend_of_the_fleet_is_left_out(stranger: Any) -> None:
     assert read_entry(stranger, BACKENDS) is None
+
+
+def failed(body: str, details: str = "via_upstream") -> Any:
+    logged = entry("http/m")
+    logged.response.response_code.value = 500
+    logged.response.response_code_details = details
+    logged.common_properties.metadata.filter_metadata["bimetal"]["said"] = body
+    return logged
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("""{"error":"model 'm': \\"CUDA\\" out of memory\\n"}""", """model 'm': "CUDA" out of memory\n"""),
+        ('data: {"error":"out of memory"}', "out of memory"),
+        ('{"error":"out of mem', "out of mem"),
+        ('{"error":"cut in an escape \\u00', "cut in an escape \\u00"),
+        ("<html>", "<html>"),
+    ],
+)
+def test_the_body_of_a_failed_http_request_is_its_message(body: str, message: str) -> None:
+    found = read_entry(failed(body), BACKENDS)
+    assert found is not None
+    assert (found.http_status, found.grpc_status, found.message) == (500, None, message)
+
+
+def test_what_the_gateway_says_itself_is_no_backends_message() -> None:
+    found = read_entry(failed('{"error":"out of memory"}', "lua_response"), BACKENDS)
+    assert found is not None
+    assert found.message == ""

@@ -126,13 +126,37 @@ def test_a_dead_stub_is_a_failure() -> None:
     assert outcome(grpc_status=13, message=text) == Outcome(Effect.FAILURE, Tier.TRANSIENT, text)
 
 
-def test_http_500_trips_nothing() -> None:
-    """Triton answers 500 to a body that is not JSON."""
+def test_http_500_without_words_trips_nothing() -> None:
     assert outcome(http_status=500).effect is Effect.NEUTRAL
 
 
-@pytest.mark.parametrize("status", [200, 400, 413])
-def test_http_answers_below_500_are_successes(status: int) -> None:
+@pytest.mark.parametrize(
+    "text",
+    [
+        "failed to parse the request JSON buffer: Missing a name for object member. at 1",
+        "Unable to parse 'inputs': attempt to access non-existing object member 'inputs'",
+        "attempt to access JSON non-array as array",
+    ],
+)
+def test_json_that_triton_cannot_read_trips_nothing(text: str) -> None:
+    """Triton answers 500 to a body that is not JSON."""
+    assert outcome(http_status=500, message=text).effect is Effect.NEUTRAL
+
+
+@pytest.mark.parametrize("status", [500, 400])
+def test_a_failure_over_http_is_judged_by_its_words_as_over_grpc(status: int) -> None:
+    """`generate` says 400 to what a model raises."""
+    text = "Failed to process the request(s) for model 'm_0', message: RuntimeError: CUDA error: out of memory"
+    assert outcome(http_status=status, message=text) == Outcome(Effect.FAILURE, Tier.PERSISTENT, text)
+
+
+def test_http_400_says_nothing_about_the_backend() -> None:
+    """A client's mistake, or (of `generate`) whatever a model raises."""
+    assert outcome(http_status=400).effect is Effect.NEUTRAL
+
+
+@pytest.mark.parametrize("status", [200, 413])
+def test_other_http_answers_below_500_are_successes(status: int) -> None:
     assert outcome(http_status=status).effect is Effect.SUCCESS
 
 

@@ -1,0 +1,64 @@
+"""Models that only a test needs: added to the repository of every Triton of the cluster, and taken away again."""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import tritonclient.http as triton_http
+
+from tests.e2e.cluster import Cluster, wait_until
+
+RAISES = """
+import triton_python_backend_utils as pb_utils
+
+
+class TritonPythonModel:
+    def execute(self, requests):
+        texts = [pb_utils.get_input_tensor_by_name(r, "TEXT").as_numpy().flat[0].decode() for r in requests]
+        if any(texts):
+            raise RuntimeError(next(filter(None, texts)))
+        return [pb_utils.InferenceResponse([pb_utils.get_input_tensor_by_name(r, "TEXT")]) for r in requests]
+"""
+"""Raises its input TEXT as an error, unless that is empty."""
+
+
+@contextmanager
+def in_every_repository(cluster: Cluster, name: str, source: str, config: str = "") -> Iterator[None]:
+    """The Python model `name`, with BYTES [1] TEXT in and out, where it can be loaded from; unloaded at the end.
+
+    Args:
+        config: what its config.pbtxt says beside that.
+    """
+    folders = {Path(pool.repository, name) for pool in cluster.fleet.pools.values()}
+    with ExitStack() as stack:
+        for folder in folders:
+            stack.callback(shutil.rmtree, folder)
+            (folder / "1").mkdir(parents=True)
+            (folder / "1/model.py").write_text(source)
+            (folder / "config.pbtxt").write_text(_CONFIG % name + config)
+        stack.callback(_unload, cluster, name)
+        yield
+
+
+_CONFIG = """
+name: "%s"
+backend: "python"
+input [{ name: "TEXT", data_type: TYPE_STRING, dims: [1] }]
+output [{ name: "TEXT", data_type: TYPE_STRING, dims: [1] }]
+instance_group [{ count: 1, kind: KIND_CPU }]
+"""
+
+
+def load(cluster: Cluster, name: str) -> None:
+    """Load the model on every Triton, past the gateway."""
+    for backend in cluster.fleet.backends:
+        with triton_http.InferenceServerClient(backend.http_address, network_timeout=120) as client:
+            client.load_model(name)
+
+
+def _unload(cluster: Cluster, name: str) -> None:
+    for backend in cluster.fleet.backends:
+        with triton_http.InferenceServerClient(backend.http_address) as client:
+            client.unload_model(name)
+            wait_until(lambda client=client: not client.is_model_ready(name))  # type: ignore[misc]
