@@ -14,6 +14,8 @@ from router.verify import ResultsError, load_verified, overlay
 
 log = structlog.get_logger(__name__)
 
+_MODEL_FILES = ("model.onnx", "model.pt", "model.pt2")
+"""Triton's names for the files of its ONNX and PyTorch backends."""
 _Stamp = tuple[Path, int, int]
 """Path, modification time in ns, size: a file that has another stamp is read again."""
 
@@ -84,8 +86,9 @@ def _files(fleet: Fleet, state: FleetState) -> Mapping[tuple[str, str], Path]:
         observation = state.observations.get(backend.name)
         for model in observation.models.values() if observation else ():
             if model.ready:
-                repository = fleet.pool_of(backend).repository
-                found[model.name, backend.pool] = repository / model.name / model.versions[-1] / "model.onnx"
+                version = fleet.pool_of(backend).repository / model.name / model.versions[-1]
+                files = [version / name for name in _MODEL_FILES]
+                found[model.name, backend.pool] = next((file for file in files if file.is_file()), files[0])
     return found
 
 

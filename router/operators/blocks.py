@@ -61,9 +61,22 @@ _OPERATORS = {
     "GRU": Block.RECURRENT,
     "LSTM": Block.RECURRENT,
     "RNN": Block.RECURRENT,
+    # aten
+    "embedding": Block.EMBEDDING,
+    "scaled_dot_product_attention": Block.ATTENTION,
+    "softmax": Block.ATTENTION,
+    **dict.fromkeys(("batch_norm", "group_norm", "instance_norm", "layer_norm", "rms_norm"), Block.NORMALIZATION),
+    **{
+        f"{kind}{n}d": Block.CONVOLUTION
+        for kind in ("avg_pool", "conv", "conv_transpose", "max_pool")
+        for n in (1, 2, 3)
+    },
+    **dict.fromkeys(("gru", "lstm", "rnn_relu", "rnn_tanh"), Block.RECURRENT),
 }
-_PRODUCTS = frozenset(["MatMul", "Gemm", "MatMulInteger", "MatMulNBits", "QLinearMatMul", "FusedMatMul"])
-_ACTIVATIONS = frozenset(["Gelu", "FastGelu", "QuickGelu", "BiasGelu", "Erf", "Relu", "Swish"])
+_ONNX_PRODUCTS = ("MatMul", "Gemm", "MatMulInteger", "MatMulNBits", "QLinearMatMul", "FusedMatMul")
+_PRODUCTS = frozenset([*_ONNX_PRODUCTS, "addmm", "baddbmm", "bmm", "linear", "matmul", "mm"])
+_ONNX_ACTIVATIONS = ("Gelu", "FastGelu", "QuickGelu", "BiasGelu", "Erf", "Relu", "Swish")
+_ACTIVATIONS = frozenset([*_ONNX_ACTIVATIONS, "gelu", "relu", "silu"])
 _REACH = 4  # nodes between a product and the Softmax or activation that explains it: scale, mask, bias
 
 
@@ -72,7 +85,7 @@ def blocks(graph: Graph) -> tuple[Block, ...]:
     found = [_by_name_or_operator(node) for node in graph.nodes]
     readers = _readers(graph)
     for node in graph.nodes:
-        if node.operator == "Softmax":
+        if node.operator in {"Softmax", "softmax"}:
             _claim(graph, readers, found, node, Block.ATTENTION)
     for node in graph.nodes:
         if node.operator in _ACTIVATIONS:

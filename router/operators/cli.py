@@ -2,17 +2,17 @@
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from rich.console import Console, Group
+from rich.console import Console
 
 from router.operators.errors import ModelFileError
+from router.operators.input_shapes import parse_shapes
 from router.operators.matrix import default_matrix
 from router.operators.placement import place
-from router.operators.profile import analyze as analyze_onnx
-from router.operators.report import as_json, as_tree, torch_as_json, torch_as_tree
-from router.operators.torch_file import is_zip, read_torch_file
+from router.operators.profile import analyze as analyze_file
+from router.operators.report import as_json, as_tree
 
 model_app = typer.Typer(help="Look into model files.", no_args_is_help=True)
 
@@ -25,25 +25,20 @@ def _model() -> None:
 @model_app.command()
 def analyze(
     file: Annotated[Path, typer.Argument(help="an ONNX, torch.export or TorchScript file")],
+    inputs: Annotated[
+        list[str] | None,
+        typer.Option("--input", metavar="NAME=SIZE,SIZE,...", help="the shape of a TorchScript file's input"),
+    ] = None,
     as_json_: Annotated[bool, typer.Option("--json", help="print everything as JSON")] = False,
 ) -> None:
     """Show a model's operators with each vendor's score, and the verdict per provider with its reasons."""
     try:
-        values, tree = _analysis(file)
+        profile = analyze_file(file, parse_shapes(inputs or []))
     except ModelFileError as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(1) from error
+    placement = place(profile, default_matrix())
     if as_json_:
-        typer.echo(json.dumps(values, indent=2))
+        typer.echo(json.dumps(as_json(profile, placement), indent=2))
     else:
-        Console().print(tree)
-
-
-def _analysis(file: Path) -> tuple[dict[str, Any], Group]:
-    matrix = default_matrix()
-    if is_zip(file):
-        model = read_torch_file(file)
-        return torch_as_json(model, matrix), torch_as_tree(model, matrix)
-    profile = analyze_onnx(file)
-    placement = place(profile, matrix)
-    return as_json(profile, placement), as_tree(profile, placement)
+        Console().print(as_tree(profile, placement))

@@ -11,8 +11,9 @@ def shape(node: Node, position: int = 0) -> tuple[int | str | None, ...]:
 
 
 def half(node: Node) -> bool:
-    tensor = node.input(0)
-    return tensor is not None and tensor.type in HALF
+    """A PyTorch file may not tell the type of its input; the weights' is the same."""
+    types = [tensor.type for tensor in node.inputs[:2] if tensor is not None and tensor.type is not None]
+    return bool(types) and types[0] in HALF
 
 
 def is_spatial(node: Node, dimensions: int) -> bool:
@@ -32,7 +33,7 @@ def kernel(node: Node) -> tuple[int, ...]:
 
 
 def group(node: Node) -> int:
-    group = node.attributes.get("group", 1)
+    group = node.attributes.get("groups" if node.domain == "aten" else "group", 1)
     return group if isinstance(group, int) else 1
 
 
@@ -44,11 +45,24 @@ def sizes(node: Node) -> tuple[int, ...]:
 
 def bidirectional_stack(graph: Graph) -> Node | None:
     """The first of four or more bidirectional fp16 LSTM layers, for a batch that is large or open."""
+    for node in graph.nodes:
+        if node.operator == "lstm" and _is_deep_and_bidirectional(node) and half(node) and _large_batch(node):
+            return node
     stack = [n for n in graph.nodes if n.operator == "LSTM" and n.attributes.get("direction") == "bidirectional"]
     if len(stack) < 4 or not half(stack[0]):
         return None
-    batch = shape(stack[0])[1:2]
-    return stack[0] if not batch or not isinstance(batch[0], int) or batch[0] >= 110 else None
+    return stack[0] if _large_batch(stack[0]) else None
+
+
+def _is_deep_and_bidirectional(node: Node) -> bool:
+    """What the file does not tell counts as if it were so."""
+    layers = node.attributes.get("num_layers", 4)
+    return isinstance(layers, int) and layers >= 4 and bool(node.attributes.get("bidirectional", 1))
+
+
+def _large_batch(node: Node) -> bool:
+    batch = shape(node)[0 if node.attributes.get("batch_first") else 1 :][:1]
+    return not batch or not isinstance(batch[0], int) or batch[0] >= 110
 
 
 def dynamic_inputs(graph: Graph, *, beyond_batch: bool) -> bool:

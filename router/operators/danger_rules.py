@@ -1,48 +1,17 @@
 """The conditions under which people saw operators fail, hang or crawl, as rules over a graph.
 
 Every rule but the practitioners' is named by rows of router/data/operator_reports.csv, which hold
-the public threads behind it.
+the public threads behind it. Rules about aten operators alone are in `torch_danger_rules`.
 """
 
-from collections.abc import Callable, Collection
-from dataclasses import dataclass
-
 from router.operators import conditions as c
-from router.operators.graph import Graph, Node
+from router.operators.danger_rule import PRACTITIONERS, Rule, first, model
 from router.operators.targets import Target
+from router.operators.torch_danger_rules import TORCH_RULES
 
-_PRACTITIONERS = "practitioners' findings"
-
-_AMD = frozenset({Target.ROCM, Target.MIGRAPHX})
-_CONVS = frozenset({"Conv", "FusedConv", "NhwcConv", "QLinearConv", "ConvInteger"})
-
-
-@dataclass(frozen=True)
-class Rule:
-    """A condition and what it means.
-
-    `find` gives the first node that shows the condition; for `whole_model` conditions any node.
-    `cap` is the best score that the model can then have on the targets: 1 for wrong results, hangs
-    and failures, 2 for what is slower by an order of magnitude or compiles in the request, 3 for
-    what depends on the device, None for what is only worth knowing.
-    """
-
-    name: str
-    targets: frozenset[Target]
-    cap: int | None
-    warning: str
-    find: Callable[[Graph], Node | None]
-    whole_model: bool = False
-    extra_source: str = ""
-
-
-def _first(operators: Collection[str], shows: Callable[[Node], bool]) -> Callable[[Graph], Node | None]:
-    return lambda graph: next((node for node in graph.nodes if node.operator in operators and shows(node)), None)
-
-
-def _model(shows: Callable[[Graph], bool]) -> Callable[[Graph], Node | None]:
-    return lambda graph: graph.nodes[0] if graph.nodes and shows(graph) else None
-
+_AMD = frozenset({Target.ROCM, Target.MIGRAPHX, Target.TORCH_ROCM})
+_ORT_ON_AMD = _AMD - {Target.TORCH_ROCM}
+_CONVS = frozenset({"Conv", "FusedConv", "NhwcConv", "QLinearConv", "ConvInteger", "conv1d", "conv2d", "conv3d"})
 
 RULES = (
     Rule(
@@ -50,8 +19,8 @@ RULES = (
         _AMD,
         1,
         "a one-dimensional convolution of dynamic length: every new length compiles; on ROCm 5.6 the driver timed out",
-        _first(_CONVS, lambda node: c.is_spatial(node, 1) and c.dynamic_spatial(node)),
-        extra_source=_PRACTITIONERS,
+        first(_CONVS, lambda node: c.is_spatial(node, 1) and c.dynamic_spatial(node)),
+        extra_source=PRACTITIONERS,
     ),
     Rule(
         "lstm-bidirectional-half",
@@ -65,29 +34,29 @@ RULES = (
         frozenset({Target.MIGRAPHX}),
         1,
         "a Gather over more than one dynamic dimension: MIGraphX cannot compile it",
-        _first({"Gather"}, lambda node: any(t is not None and len(t.dynamic_axes) > 1 for t in node.inputs)),
+        first({"Gather"}, lambda node: any(t is not None and len(t.dynamic_axes) > 1 for t in node.inputs)),
     ),
     Rule(
         "fp8-mixed",
         _AMD,
         1,
         "both FP8 encodings (e4m3fn and e4m3fnuz) in one model: gfx942 takes only e4m3fnuz and refuses the mix",
-        _model(c.mixed_fp8),
+        model(c.mixed_fp8),
         whole_model=True,
     ),
     Rule(
         "conv-2d-dynamic",
-        _AMD,
+        _ORT_ON_AMD,
         2,
         "a convolution over images of dynamic size: each new size is searched and compiled for minutes",
-        _first(_CONVS, lambda node: c.is_spatial(node, 2) and c.dynamic_spatial(node)),
+        first(_CONVS, lambda node: c.is_spatial(node, 2) and c.dynamic_spatial(node)),
     ),
     Rule(
         "migraphx-dynamic-shape",
         frozenset({Target.MIGRAPHX}),
         2,
         "inputs with dynamic dimensions beside the batch: MIGraphX compiles inside the request at every new shape",
-        _model(lambda graph: c.dynamic_inputs(graph, beyond_batch=True)),
+        model(lambda graph: c.dynamic_inputs(graph, beyond_batch=True)),
         whole_model=True,
     ),
     Rule(
@@ -95,7 +64,7 @@ RULES = (
         frozenset({Target.MIGRAPHX}),
         3,
         "a dynamic batch: MIGraphX compiles at every new batch size; serve a few fixed sizes (batch buckets)",
-        _model(lambda graph: c.dynamic_inputs(graph, beyond_batch=False)),
+        model(lambda graph: c.dynamic_inputs(graph, beyond_batch=False)),
         whole_model=True,
     ),
     Rule(
@@ -110,42 +79,42 @@ RULES = (
         _AMD,
         2,
         "a two-dimensional ConvTranspose: fails on gfx90a with padding; 19.6 times slower on MI355X than cuDNN on B300",
-        _first({"ConvTranspose"}, lambda node: c.is_spatial(node, 2)),
+        first({"ConvTranspose", "conv_transpose2d"}, lambda node: c.is_spatial(node, 2)),
     ),
     Rule(
         "conv-3d-half",
         _AMD,
         2,
         "a three-dimensional convolution in half precision: up to 70 s a call",
-        _first(_CONVS, lambda node: c.is_spatial(node, 3) and c.half(node)),
+        first(_CONVS, lambda node: c.is_spatial(node, 3) and c.half(node)),
     ),
     Rule(
         "conv-1d",
         _AMD,
         3,
         "a one-dimensional convolution: MIOpen ran speech models eight times slower than the CPU",
-        _first(_CONVS, lambda node: c.is_spatial(node, 1) and not c.dynamic_spatial(node)),
+        first(_CONVS, lambda node: c.is_spatial(node, 1) and not c.dynamic_spatial(node)),
     ),
     Rule(
         "conv-grouped-half",
         _AMD,
         3,
         "a grouped fp16 convolution: NaN or wrong results on gfx12",
-        _first(_CONVS, lambda node: c.half(node) and c.group(node) > 1),
+        first(_CONVS, lambda node: c.half(node) and c.group(node) > 1),
     ),
     Rule(
         "conv-large-kernel-half",
         _AMD,
         3,
         "an fp16 convolution with a kernel of 23x23 or more: errors above 1.0 on gfx90a",
-        _first(_CONVS, lambda node: c.half(node) and bool(c.kernel(node)) and min(c.kernel(node)) >= 23),
+        first(_CONVS, lambda node: c.half(node) and bool(c.kernel(node)) and min(c.kernel(node)) >= 23),
     ),
     Rule(
         "conv-large-image",
         frozenset({Target.MIGRAPHX}),
         3,
         "a convolution over a large image (960x540 or more): compiling hung or took 35 minutes on gfx1201",
-        _first(_CONVS, lambda node: len(c.sizes(node)) == 2 and c.sizes(node)[0] * c.sizes(node)[1] >= 960 * 540),
+        first(_CONVS, lambda node: len(c.sizes(node)) == 2 and c.sizes(node)[0] * c.sizes(node)[1] >= 960 * 540),
     ),
     Rule(
         "tensorrt-nonzero",
@@ -159,77 +128,78 @@ RULES = (
         _AMD,
         3,
         "4-bit blocks of 64 or fewer values: unavailable or wrong on 64-wide wavefronts until early 2026",
-        _first({"MatMulBnb4"}, lambda node: node.attributes.get("block_size") in {32, 64}),
+        first({"MatMulBnb4"}, lambda node: node.attributes.get("block_size") in {32, 64}),
     ),
     Rule(
         "paged-head-size",
         _AMD,
         3,
         "paged attention with a head size other than 64 or 128: vLLM's ROCm kernel refused it",
-        _first({"PagedAttention"}, c.unusual_head_size),
+        first({"PagedAttention"}, c.unusual_head_size),
     ),
     Rule(
         "rocm-batch-normalization",
         frozenset({Target.ROCM}),
         3,
         "BatchNormalization on the ROCm provider: MIOpen failure 7 was reported",
-        _first({"BatchNormalization"}, lambda _: True),
+        first({"BatchNormalization"}, lambda _: True),
     ),
     Rule(
         "conv-depthwise-half",
         _AMD,
         None,
         "an fp16 depthwise 3x3 convolution: results are two fp16 steps off",
-        _first(_CONVS, c.depthwise_3x3_half),
+        first(_CONVS, c.depthwise_3x3_half),
     ),
     Rule(
         "conv-tiny",
         _AMD,
         None,
         "a convolution over 2x2 pixels or fewer: MIOpen searched 10 s for a kernel",
-        _first(_CONVS, lambda node: len(c.sizes(node)) == 2 and max(c.sizes(node)) <= 2),
+        first(_CONVS, lambda node: len(c.sizes(node)) == 2 and max(c.sizes(node)) <= 2),
     ),
     Rule(
         "migraphx-einsum",
         frozenset({Target.MIGRAPHX}),
         None,
         "Einsum: ROCm 6.0 did not know it; later MIGraphX does, with limits",
-        _first({"Einsum"}, lambda _: True),
+        first({"Einsum"}, lambda _: True),
     ),
     Rule(
         "topk-narrow",
         _AMD,
         None,
         "an fp32 TopK over 256 values or fewer: slower on MI250 with newer ROCm, and other valid indices",
-        _first({"TopK"}, c.narrow_fp32),
+        first({"TopK", "topk"}, c.narrow_fp32),
     ),
     Rule(
         "cuda-conv-transpose",
         frozenset({Target.CUDA}),
         None,
         "ConvTranspose: CPU and CUDA results were seen to differ",
-        _first({"ConvTranspose"}, lambda _: True),
+        first({"ConvTranspose"}, lambda _: True),
     ),
     Rule(
         "cuda-mha-mask",
         frozenset({Target.CUDA}),
         None,
         "fp16 MultiHeadAttention with a mask: inaccurate against PyTorch",
-        _first({"MultiHeadAttention"}, lambda node: c.half(node) and node.input(4) is not None),
+        first({"MultiHeadAttention"}, lambda node: c.half(node) and node.input(4) is not None),
     ),
     Rule(
         "cuda-sparse-attention",
         frozenset({Target.CUDA}),
         None,
         "block-sparse attention: no native kernel on sm100 was found in one library",
-        _first({"SparseAttention"}, lambda _: True),
+        first({"SparseAttention"}, lambda _: True),
     ),
     Rule(
         "rocm-gone",
         frozenset({Target.ROCM}),
         None,
         "the ROCm provider ends with onnxruntime 1.22; later versions have MIGraphX only",
-        _model(lambda _: True),
+        model(lambda _: True),
         whole_model=True,
     ),
+    *TORCH_RULES,
 )

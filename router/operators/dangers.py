@@ -4,7 +4,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from router.operators.danger_rules import RULES, Rule
+from router.operators.danger_rule import Rule
+from router.operators.danger_rules import RULES
 from router.operators.graph import Graph, Node
 from router.operators.matrix import DATA, read_rows
 from router.operators.targets import Target

@@ -48,7 +48,10 @@ class Node:
 
 @dataclass(frozen=True)
 class Graph:
-    """A model's operators in topological order, each after those it waits for."""
+    """A model's operators in topological order, each after those it waits for.
+
+    `timed` is false where so little is known of the shapes that operators cannot be compared by their time.
+    """
 
     file: Path
     opsets: Mapping[str, int]
@@ -56,6 +59,8 @@ class Graph:
     outputs: tuple[Tensor, ...]
     nodes: tuple[Node, ...]
     notes: tuple[str, ...] = ()
+    format: str = "ONNX"
+    timed: bool = True
 
     @cached_property
     def bodies(self) -> Mapping[int | None, tuple[Node, ...]]:

@@ -6,7 +6,7 @@ from router.operators.graph import Node
 from router.operators.limits import broken_limit, unsupported_type
 from router.operators.main_type import main_type
 from router.operators.matrix import Cell, Judgement, Matrix
-from router.operators.targets import Target
+from router.operators.targets import TORCH_BUILDS, Target
 
 # onnxruntime picks a kernel by type; the parsers of the other two cast, or were not tested by type.
 _TYPED_KERNELS = frozenset({Target.CUDA, Target.ROCM})
@@ -21,6 +21,10 @@ class Finding:
     source: str
 
 
+UNMENTIONED = Finding(4, "no source mentions this operator", "none")
+"""Of an aten operator that nothing is known of: it is native in either build, or in none."""
+
+
 class NodeJudge:
     """Judges nodes for one target."""
 
@@ -30,6 +34,8 @@ class NodeJudge:
 
     def finding(self, node: Node) -> Finding:
         judgement = self._matrix.judge(node.domain, node.operator, node.version, self._target)
+        if judgement is None and self._target in TORCH_BUILDS.values():
+            return UNMENTIONED
         if judgement is None:
             return Finding(0, "no source knows this operator", "none")
         cell = judgement.decided_by

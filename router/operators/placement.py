@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from router.operators.matrix import Matrix
 from router.operators.profile import Profile
+from router.operators.targets import TORCH_BUILDS
 from router.operators.verdict import Reason, Verdict, verdict
 
 POOL_PROVIDERS = ("CUDAExecutionProvider", "MIGraphXExecutionProvider", "CPUExecutionProvider")
@@ -27,12 +28,14 @@ class Placement:
     preference: Mapping[str, float]
 
 
-def place(profile: Profile, matrix: Matrix, providers: Iterable[str] = POOL_PROVIDERS) -> Placement:
-    """Compares providers for one model.
+def place(profile: Profile, matrix: Matrix, providers: Iterable[str] | None = None) -> Placement:
+    """Compares providers for one model: onnxruntime's, or PyTorch's builds for a PyTorch file.
 
     Raises:
         ValueError: a provider has no column in the matrix.
     """
+    if providers is None:
+        providers = POOL_PROVIDERS if profile.graph.format == "ONNX" else tuple(TORCH_BUILDS)
     verdicts = {provider: verdict(profile, provider, matrix) for provider in providers}
     able = _able_accelerators(verdicts)
     total = sum(each.value for each in verdicts.values() if each.score > 0)

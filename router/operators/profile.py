@@ -6,7 +6,10 @@ from pathlib import Path
 
 from router.operators.cost import Cost, cost_of
 from router.operators.graph import Graph, Node, read_graph
+from router.operators.input_shapes import InputShapes
 from router.operators.tensors import Tensor
+from router.operators.torch_archive import is_zip
+from router.operators.torch_file import read_torch_graph
 
 
 @dataclass(frozen=True)
@@ -39,13 +42,16 @@ class Profile:
         return tuple(tensor for tensor in self.graph.inputs if tensor.dynamic_axes)
 
 
-def analyze(file: Path) -> Profile:
-    """Reads a model file and profiles it.
+def analyze(file: Path, inputs: InputShapes | None = None) -> Profile:
+    """Reads an ONNX, torch.export or TorchScript file and profiles it.
+
+    Args:
+        inputs: shapes that a TorchScript file does not tell.
 
     Raises:
-        ModelFileError: the file is no ONNX model, or not a safe one.
+        ModelFileError: the file is no model, or not a safe one.
     """
-    return profile_of(read_graph(file))
+    return profile_of(read_torch_graph(file, inputs) if is_zip(file) else read_graph(file))
 
 
 def profile_of(graph: Graph) -> Profile:

@@ -9,12 +9,9 @@ from rich.text import Text
 from rich.tree import Tree
 
 from router.operators.blocks import Block, blocks
-from router.operators.matrix import Matrix
 from router.operators.placement import Placement
 from router.operators.profile import Profile
 from router.operators.tensors import Tensor
-from router.operators.torch_file import TorchModel
-from router.operators.torch_verdict import TORCH_TARGETS, torch_verdict, unmentioned
 from router.operators.verdict import Reason, Verdict, operator_label
 
 _COLOURS = {5: "green", 4: "green", 3: "yellow", 2: "yellow", 1: "red", 0: "bold red"}
@@ -22,12 +19,12 @@ _REASONS_SHOWN = 3
 
 
 def as_json(profile: Profile, placement: Placement) -> dict[str, Any]:
-    """Everything that is known of an ONNX model, as plain values."""
+    """Everything that is known of a model, as plain values."""
     graph = profile.graph
     parts = blocks(graph)
     return {
         "file": str(graph.file),
-        "format": "ONNX",
+        "format": graph.format,
         "opsets": dict(graph.opsets),
         "flops": profile.flops,
         "bytes": profile.bytes,
@@ -56,18 +53,6 @@ def as_json(profile: Profile, placement: Placement) -> dict[str, Any]:
         "may": {label: list(providers) for label, providers in placement.may.items()},
         "fallback": list(placement.fallback),
         "preference": dict(placement.preference),
-    }
-
-
-def torch_as_json(model: TorchModel, matrix: Matrix) -> dict[str, Any]:
-    """Everything that is known of a PyTorch file, as plain values."""
-    return {
-        "file": str(model.file),
-        "format": model.format,
-        "opsets": {"aten": model.opset},
-        "operators": dict(model.operators),
-        "unmentioned": list(unmentioned(model, matrix)),
-        "verdicts": {target: _verdict(torch_verdict(model, target, matrix)) for target in TORCH_TARGETS},
     }
 
 
@@ -105,7 +90,7 @@ def _reason(reason: Reason) -> dict[str, Any]:
 def as_tree(profile: Profile, placement: Placement) -> Group:
     """Blocks with their operators and each operator's score per provider, then the verdicts."""
     graph = profile.graph
-    opsets = ", ".join(f"{domain} {version}" for domain, version in sorted(graph.opsets.items()))
+    opsets = ", ".join(f"{domain} {version}" for domain, version in sorted(graph.opsets.items())) or graph.format
     size = f"{len(graph.nodes)} nodes, {_amount(profile.flops)}FLOP, {_amount(profile.bytes)}B"
     tree = Tree(Text(f"{graph.file.name}: {size} ({opsets})"))
     scores = {provider: _scores(verdict) for provider, verdict in placement.verdicts.items()}
@@ -124,19 +109,6 @@ def as_tree(profile: Profile, placement: Placement) -> Group:
         for label, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
             branch.add(_operator_line(label, count, scores))
     return Group(tree, *_verdict_lines(placement.verdicts), *_notes(profile, placement))
-
-
-def torch_as_tree(model: TorchModel, matrix: Matrix) -> Group:
-    """The operators of a PyTorch file with both builds' scores, then the verdicts."""
-    verdicts = {str(target): torch_verdict(model, target, matrix) for target in TORCH_TARGETS}
-    scores = {
-        name: {reason.operator: reason.score for reason in v.reasons if reason not in v.warnings}
-        for name, v in verdicts.items()
-    }
-    tree = Tree(Text(f"{model.file.name}: {model.format}, {sum(model.operators.values())} calls"))
-    for operator, count in sorted(model.operators.items(), key=lambda item: (-item[1], item[0])):
-        tree.add(_operator_line(operator, count, scores))
-    return Group(tree, *_verdict_lines(verdicts))
 
 
 def _scores(verdict: Verdict) -> dict[str, int]:

@@ -37,6 +37,8 @@ _TYPES = {
 }
 _NAMES = {onnx.TensorProto.DataType.Value(name): short for name, (short, _) in _TYPES.items()}
 _BITS = dict(_TYPES.values())
+SIZED = frozenset(_BITS)
+"""The names of all element types whose width is known."""
 
 AttributeValue = int | float | str | tuple[int, ...] | tuple[float, ...] | tuple[str, ...]
 

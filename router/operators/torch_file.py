@@ -1,198 +1,172 @@
-"""Reads which aten operators a PyTorch file calls, without torch and without running anything.
+"""The operator graph of a PyTorch file, read without torch and without running anything in it.
 
-torch.export archives hold their graph as JSON (models/*.json), TorchScript archives as text
-(code/**/*.py). Both are zip files from strangers: every size is bounded before and while it is
-read, no member is unpacked to disk, and pickles are not opened.
+torch.export archives hold their graph as JSON with all shapes (`torch_export`). TorchScript archives hold code and
+pickled weights: the code is followed on descriptions of tensors (`torch_script`).
 """
 
-import json
-import lzma
+import ast
 import re
-import struct
-import zipfile
-import zlib
-from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from struct import unpack_from
+from typing import Any
 
 from router.operators.errors import ModelFileError
-
-DIRECTORY_LIMIT = 16 * 2**20  # bytes of zip directory: about 100,000 members
-MEMBER_LIMIT = 64 * 2**20  # bytes of one member once unpacked
-TOTAL_LIMIT = 256 * 2**20  # bytes of all members read
+from router.operators.graph import Graph
+from router.operators.input_shapes import InputShapes, configured_shapes
+from router.operators.sizes import Dim, Sizes
+from router.operators.torch_archive import Members, open_archive
+from router.operators.torch_code import ClassCode, Code
+from router.operators.torch_export import read_exported
+from router.operators.torch_graph import Collector, plain_name
+from router.operators.torch_pickle import StoredTensor, Thing, read_pickle
+from router.operators.torch_script import Follower, NotFollowedError
+from router.operators.torch_value import Value, values
 
 _CALL = re.compile(r"(?<![\w.])(?:torch|ops\.aten)\.([A-Za-z_]\w*)\(")
-# What zipfile lets through when a file lies about itself (found by flipping bytes).
-_DAMAGE = (
-    zipfile.BadZipFile,
-    zlib.error,
-    lzma.LZMAError,
-    struct.error,
-    NotImplementedError,
-    RuntimeError,
-    EOFError,
-    ValueError,
-    OverflowError,
-)
-_EXPORT_AGAIN = "Save the model again with torch.export.save or torch.jit.save."
+_NUMBERS = {"int64": "<q", "int32": "<i", "fp64": "<d", "fp32": "<f", "bool": "<?", "uint8": "<B", "int8": "<b"}
+_SCRIPT = "TorchScript"
 
 
-@dataclass(frozen=True)
-class TorchModel:
-    """The aten operators of a PyTorch file, by how often they are called.
-
-    `dynamic_length` names operators whose first tensor has a symbolic last dimension (known from
-    torch.export files only); `opset` is the aten version of the file, 0 where it does not tell.
-    """
-
-    file: Path
-    format: str
-    opset: int
-    operators: Mapping[str, int]
-    dynamic_length: frozenset[str] = frozenset()
-
-
-def is_zip(file: Path) -> bool:
-    """Whether the file starts as a zip does; False when it cannot be read."""
-    try:
-        with file.open("rb") as stream:
-            return stream.read(4) == b"PK\x03\x04"
-    except OSError:
-        return False
-
-
-def read_torch_file(file: Path) -> TorchModel:
+def read_torch_graph(file: Path, inputs: InputShapes | None = None) -> Graph:
     """The operators of a torch.export or TorchScript file.
 
+    Args:
+        inputs: shapes of a TorchScript file's inputs, by the names of forward's arguments or INPUT__0, ...
+
     Raises:
-        ModelFileError: the file is neither, is damaged, or is larger than the limits.
+        ModelFileError: the file is neither, is damaged, is larger than the limits, or has no such input.
     """
-    try:
-        with file.open("rb") as stream:
-            _check_directory(file, stream)
-            with zipfile.ZipFile(stream) as archive:
-                return _read(file, _Members(file, archive))
-    except OSError as exc:
-        raise ModelFileError(f"{file} cannot be read: {exc.strerror}.", "Check the path and its permissions.") from exc
-    except ModelFileError:
-        raise
-    except _DAMAGE as exc:
-        raise ModelFileError(f"{file} is a damaged zip file ({exc}).", _EXPORT_AGAIN) from exc
-
-
-class _Members:
-    """The members of an archive without their root folder; reading them counts against the total."""
-
-    def __init__(self, file: Path, archive: zipfile.ZipFile) -> None:
-        self._file = file
-        self._archive = archive
-        self._left = TOTAL_LIMIT
-        self._by_name = {info.filename.partition("/")[2] or info.filename: info for info in archive.infolist()}
-
-    def matching(self, pattern: str) -> list[str]:
-        return sorted(name for name in self._by_name if re.fullmatch(pattern, name))
-
-    def read(self, name: str) -> bytes:
-        info = self._by_name[name]
-        limit = min(MEMBER_LIMIT, self._left)
-        if info.file_size > limit:
+    with open_archive(file) as members:
+        programs = members.matching(r"models/[^/]+\.json") or members.matching(r"serialized_exported_program\.json")
+        if programs:
+            return read_exported(file, members.read(programs[0]))
+        if not members.matching(r"code/.*\.py"):
             raise ModelFileError(
-                f"{self._file}: member {name!r} unpacks to more than {limit:,} bytes.", "Do not trust this file."
+                f"{file} is a zip file without a graph; expected models/*.json (torch.export) or code/*.py "
+                f"({_SCRIPT}).",
+                "A state dict has only weights: save the model with torch.export.save or torch.jit.save.",
             )
-        with self._archive.open(info) as stream:
-            # Read with a size: without one, zipfile unpacks all there is before it looks at what was declared.
-            content = stream.read(info.file_size)
-        self._left -= len(content)
-        return content
+        try:
+            return _followed(file, members, inputs or {})
+        except (NotFollowedError, RecursionError) as exc:
+            return _as_written(file, members, str(exc) or type(exc).__name__)
 
 
-def _check_directory(file: Path, stream: BinaryIO) -> None:
-    """Refuses a zip whose directory alone would not fit: Python reads it as a whole."""
-    size = stream.seek(0, 2)
-    stream.seek(max(0, size - 2**16 - 22))
-    tail = stream.read()
-    stream.seek(0)
-    end = tail.rfind(b"PK\x05\x06")
-    if end < 0 or len(tail) - end < 22:
-        raise ModelFileError(f"{file} is a zip file without its end; it was cut short.", "Copy the file again.")
-    (length,) = struct.unpack_from("<L", tail, end + 12)
-    if length == 0xFFFFFFFF:
-        length = _zip64_directory(stream, tail, end)
-    if length > DIRECTORY_LIMIT:
-        raise ModelFileError(
-            f"{file}: the zip directory has {length:,} bytes; at most {DIRECTORY_LIMIT:,} are read.",
-            "Do not trust this file.",
-        )
-
-
-def _zip64_directory(stream: BinaryIO, tail: bytes, end: int) -> int:
-    """The directory's length as the 64-bit end record has it (APPNOTE 4.3.14 and 4.3.15)."""
-    (position,) = struct.unpack_from("<Q", tail, max(0, end - 20) + 8)
-    stream.seek(min(position, 2**62))
-    record = stream.read(56)
-    stream.seek(0)
-    return int(struct.unpack_from("<Q", record, 40)[0])
-
-
-def _read(file: Path, members: _Members) -> TorchModel:
-    programs = members.matching(r"models/[^/]+\.json") or members.matching(r"serialized_exported_program\.json")
-    if programs:
-        return _exported(file, members.read(programs[0]))
-    sources = members.matching(r"code/.*\.py")
-    if sources:
-        calls: Counter[str] = Counter()
-        for source in sources:
-            calls.update(_CALL.findall(members.read(source).decode("utf-8", "replace")))
-        return TorchModel(file, "TorchScript", 0, _plain(calls))
-    raise ModelFileError(
-        f"{file} is a zip file without a graph; expected models/*.json (torch.export) or code/*.py (TorchScript).",
-        "A state dict has only weights: save the model with torch.export.save or torch.jit.save.",
+def _followed(file: Path, members: Members, given: InputShapes) -> Graph:
+    if "data.pkl" not in members:
+        raise NotFollowedError("it has no data.pkl")
+    root = read_pickle(f"{file}: data.pkl", members.read("data.pkl"))
+    code = Code(str(file), members)
+    found = code.class_(root.class_name) if isinstance(root, Thing) else None
+    if found is None or "forward" not in found.methods:
+        raise NotFollowedError("its model has no forward method in the archive")
+    inputs = _inputs(file, members, found, given)
+    collector = Collector(file)
+    follower = Follower(code, collector, _constants(file, members), _paths(root))
+    result = follower.call(root, "forward", list(inputs.values()))
+    tensors = values(list(inputs.values()))
+    notes = list(follower.notes)
+    if open_ := [value.name for value in tensors if value.sizes.leading]:
+        notes.insert(0, f"no shape is known of {', '.join(open_)}: its sizes count as one (--input NAME=SIZE,SIZE,...)")
+    return collector.graph(
+        _SCRIPT,
+        inputs=[value.tensor for value in tensors],
+        outputs=[value.tensor for value in values([result])],
+        notes=notes,
     )
 
 
-def _exported(file: Path, content: bytes) -> TorchModel:
-    try:
-        program = json.loads(content)
-        graph = program["graph_module"]["graph"]
-        tensors = graph["tensor_values"]
-        calls: Counter[str] = Counter()
-        dynamic = set()
-        for node in graph["nodes"]:
-            operator = _aten_name(node["target"])
-            if operator is None:
-                continue
-            calls[operator] += 1
-            if _is_dynamic_length(node, tensors):
-                dynamic.add(operator)
-        opset = int(program.get("opset_version", {}).get("aten", 0))
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as exc:
+def _inputs(file: Path, members: Members, model: ClassCode, given: InputShapes) -> dict[str, Any]:
+    """forward's arguments: tensors with the shapes that are known of them."""
+    function = model.methods["forward"]
+    names = [argument.arg for argument in function.args.args][1:]
+    annotations = [_annotation(argument.annotation) for argument in function.args.args][1:]
+    shapes = _known_shapes(file, names, given)
+    traced = _traced_inputs(file, members)
+    optional = len(names) - len(function.args.defaults)
+    found: dict[str, Any] = {}
+    for position, (name, kind) in enumerate(zip(names, annotations, strict=True)):
+        example = traced[position] if position < len(traced) else None
+        if name in shapes:
+            found[name] = Value(name, shapes[name], example.type if example else None)
+        elif isinstance(example, StoredTensor):
+            # The model takes other sizes, too: they are open, and counted as in the example.
+            sizes = (Dim(f"{name}{axis}", size) for axis, size in enumerate(example.sizes))
+            found[name] = Value(name, Sizes(tuple(sizes)), example.type)
+        elif position >= optional:
+            break  # the default
+        else:
+            found[name] = (
+                Value(name) if kind in {"Tensor", "Optional[Tensor]"} else Dim(name) if kind == "int" else None
+            )
+    return found
+
+
+def _annotation(expression: Any) -> str:
+    return "Tensor" if expression is None else ast.unparse(expression)
+
+
+def _known_shapes(file: Path, names: list[str], given: InputShapes) -> Mapping[str, Sizes]:
+    """The shapes that a person gave before those of the model's config.pbtxt."""
+    by_position = {f"INPUT__{position}": name for position, name in enumerate(names)}
+    unknown = [name for name in given if name not in names and name not in by_position]
+    if unknown:
         raise ModelFileError(
-            f"{file}: the exported graph cannot be followed ({type(exc).__name__}: {exc}).", _EXPORT_AGAIN
-        ) from exc
-    return TorchModel(file, "torch.export", opset, _plain(calls), frozenset(dynamic))
+            f"{file} has no input {unknown[0]!r}; its inputs are {', '.join(names)}.", "Name one of them."
+        )
+    shapes = {}
+    for position, (name, sizes) in enumerate(configured_shapes(file)):
+        ours = name if name in names else by_position.get(name, names[position] if position < len(names) else name)
+        shapes[ours] = sizes
+    return shapes | {by_position.get(name, name): sizes for name, sizes in given.items()}
 
 
-def _aten_name(target: str) -> str | None:
-    """torch.ops.aten.conv1d.default -> conv1d; None for what is no aten operator."""
-    parts = target.split(".")
-    return parts[3] if parts[:3] == ["torch", "ops", "aten"] and len(parts) >= 4 else None
+def _traced_inputs(file: Path, members: Members) -> list[Any]:
+    """The example inputs that torch.jit.trace kept; none in other files."""
+    if "traced_inputs.pkl" not in members:
+        return []
+    examples = read_pickle(f"{file}: traced_inputs.pkl", members.read("traced_inputs.pkl"))
+    found = examples.get("forward", []) if isinstance(examples, dict) else []
+    return [each if isinstance(each, StoredTensor) else None for each in found]
 
 
-def _is_dynamic_length(node: Mapping[str, Any], tensors: Mapping[str, Any]) -> bool:
-    """Whether the last size of the node's first tensor is an expression and not a number."""
-    for each in node["inputs"]:
-        name = str((each["arg"].get("as_tensor") or {}).get("name"))
-        if name in tensors:
-            sizes = tensors[name]["sizes"]
-            return bool(sizes) and "as_int" not in sizes[-1]
-    return False
+def _constants(file: Path, members: Members) -> list[Any]:
+    if "constants.pkl" not in members:
+        return []
+    stored = read_pickle(f"{file}: constants.pkl", members.read("constants.pkl"))
+    return [_constant(members, each, position) for position, each in enumerate(stored)]
 
 
-def _plain(calls: Mapping[str, int]) -> dict[str, int]:
-    """Counts by the operator's plain name: relu_ (in place) is relu."""
-    plain: Counter[str] = Counter()
-    for name, count in calls.items():
-        plain[name if name.startswith("__") else name.rstrip("_")] += count
-    return dict(sorted(plain.items()))
+def _constant(members: Members, stored: Any, position: int) -> Any:
+    if not isinstance(stored, StoredTensor):
+        return stored
+    number = None
+    member = f"constants/{stored.key}"
+    layout = _NUMBERS.get(stored.type or "")
+    if stored.sizes == () and layout and member in members:
+        number = unpack_from(layout, members.read(member, at_most=4096))[0]
+    return Value(f"CONSTANTS.c{position}", Sizes(stored.sizes), stored.type, constant=True, number=number)
+
+
+def _paths(root: Thing) -> dict[int, str]:
+    """The attribute path of every module, by identity; a module that is used twice has the first."""
+    paths = {id(root): ""}
+    waiting = [root]
+    while waiting:
+        thing = waiting.pop()
+        for name, value in thing.state.items():
+            if isinstance(value, Thing) and id(value) not in paths:
+                paths[id(value)] = f"{paths[id(thing)]}.{name}".removeprefix(".")
+                waiting.append(value)
+    return paths
+
+
+def _as_written(file: Path, members: Members, why: str) -> Graph:
+    """The operators as the code names them: without shapes, and without an order."""
+    collector = Collector(file)
+    for source in members.matching(r"code/.*\.py"):
+        for operator in _CALL.findall(members.read(source).decode("utf-8", "replace")):
+            collector.add(plain_name(operator, {}), {}, [])
+    note = f"the code could not be followed ({why}): operators are counted as they are written, without shapes"
+    return collector.graph(_SCRIPT, notes=[note])

@@ -9,7 +9,9 @@ down from 5 in full once that share reaches FULL_SHARE, and in proportion below 
 So a cheap operator off the critical path cannot sink a model, and an expensive one that falls
 back to the CPU does: its time is the CPU's, copies included. Two things do not depend on time: an
 operator that scores 0 makes the model 0 (no session can be created), and a danger caps the value.
-The model's score is the value rounded down.
+The model's score is the value rounded down. Where a file does not tell the shapes of its inputs, every
+operator counts as if it were all of the time: the weakest decides. Operators that no source mentions count
+only in ONNX files (0): both builds of PyTorch share one list of aten operators.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,11 +20,12 @@ from dataclasses import dataclass
 from router.operators.dangers import Danger, dangers
 from router.operators.graph import Node
 from router.operators.matrix import Matrix
-from router.operators.node_judge import Finding, NodeJudge
+from router.operators.node_judge import UNMENTIONED, Finding, NodeJudge
 from router.operators.profile import Profile, critical_path
-from router.operators.targets import target_of
+from router.operators.targets import SPOKEN, target_of
 
 FULL_SHARE = 0.10
+UNKNOWN_VALUE = 3.0  # of a model of whose operators nothing is known
 WHOLE_MODEL = "*"  # in place of an operator's name where the model as a whole is the reason
 
 MEANING = {
@@ -77,6 +80,8 @@ class Verdict:
 
 
 def operator_label(domain: str, operator: str, version: int) -> str:
+    if domain == "aten":
+        return operator
     return f"{operator}({version})" if domain == "ai.onnx" else f"{domain}.{operator}({version})"
 
 
@@ -93,7 +98,7 @@ def verdict(profile: Profile, provider: str, matrix: Matrix) -> Verdict:
     warnings = [_danger_reason(danger, provider, findings) for danger in dangers(profile.graph, target)]
     caps = [warning for warning in warnings if warning.effect < 5]
     ordered = sorted([*reasons, *caps], key=lambda reason: (reason.effect, reason.score, -reason.share, reason.label))
-    value = min((reason.effect for reason in ordered), default=5.0)
+    value = min((reason.effect for reason in ordered), default=UNKNOWN_VALUE if profile.graph.nodes else 5.0)
     fallback = tuple(dict.fromkeys(reason.label for reason in ordered if reason.score == 1 and reason in reasons))
     return Verdict(int(value + 1e-9), tuple(ordered), value, fallback, tuple(warnings))
 
@@ -104,10 +109,12 @@ def _operator_reasons(profile: Profile, provider: str, findings: Sequence[Findin
     shares = _shares(seconds, critical_path(profile.graph, seconds))
     groups: dict[tuple[str, str, int, Finding], list[int]] = {}
     for node, finding in zip(nodes, findings, strict=True):
+        if finding is UNMENTIONED:
+            continue
         groups.setdefault((node.domain, node.operator, node.version, finding), []).append(node.index)
     reasons = []
     for (domain, operator, version, finding), members in groups.items():
-        share = max(sum(part[index] for index in members) for part in shares)
+        share = max(sum(part[index] for index in members) for part in shares) if profile.graph.timed else 1.0
         first = nodes[members[0]]
         reasons.append(
             Reason(
@@ -117,7 +124,7 @@ def _operator_reasons(profile: Profile, provider: str, findings: Sequence[Findin
                 opset=first.opset,
                 provider=provider,
                 score=finding.score,
-                text=_sentence(first, provider, finding, len(members), share),
+                text=_sentence(first, provider, finding, len(members), share if profile.graph.timed else None),
                 source=finding.source,
                 nodes=len(members),
                 share=share,
@@ -142,16 +149,20 @@ def _normalised(seconds: Mapping[int, float]) -> Mapping[int, float]:
     return {index: value / total for index, value in seconds.items()}
 
 
-def _sentence(node: Node, provider: str, finding: Finding, nodes: int, share: float) -> str:
+def _sentence(node: Node, provider: str, finding: Finding, nodes: int, share: float | None) -> str:
     detail = f": {finding.detail}" if finding.detail else ""
     count = "1 node" if nodes == 1 else f"{nodes} nodes"
-    return (
-        f"{_spoken(node)} at opset {node.opset} {MEANING[finding.score]} with {provider}{detail} "
-        f"({count}, {share:.0%} of the time)."
-    )
+    time = "" if share is None else f", {share:.0%} of the time"
+    return f"{_spoken(node)} {MEANING[finding.score]} with {SPOKEN.get(provider, provider)}{detail} ({count}{time})."
 
 
 def _spoken(node: Node) -> str:
+    if node.domain == "aten":
+        return f"aten::{node.operator}"
+    return f"{_named(node)} at opset {node.opset}"
+
+
+def _named(node: Node) -> str:
     return node.operator if node.domain == "ai.onnx" else f"{node.domain}.{node.operator}"
 
 
@@ -160,7 +171,7 @@ def _danger_reason(danger: Danger, provider: str, findings: Sequence[Finding]) -
     score = findings[node.index].score
     cap = danger.rule.cap
     where = "" if danger.rule.whole_model else f" (node {node.label})"
-    subject = "The model" if danger.rule.whole_model else _spoken(node)
+    subject = f"The model at opset {node.opset}" if danger.rule.whole_model else _spoken(node)
     return Reason(
         operator=WHOLE_MODEL if danger.rule.whole_model else node.operator,
         domain=node.domain,
@@ -168,7 +179,7 @@ def _danger_reason(danger: Danger, provider: str, findings: Sequence[Finding]) -
         opset=node.opset,
         provider=provider,
         score=score if cap is None else min(score, cap),
-        text=f"{subject} at opset {node.opset} with {provider} is known for trouble: {danger.text}{where}.",
+        text=f"{subject} with {SPOKEN.get(provider, provider)} is known for trouble: {danger.text}{where}.",
         source="; ".join(danger.sources),
         effect=5.0 if cap is None else float(cap),
     )

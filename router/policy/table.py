@@ -23,7 +23,9 @@ class OperatorScore:
     reasons: tuple[str, ...]
 
 
-UNKNOWN_OPERATORS = OperatorScore(None, ("no ONNX file in the pool's repository: its operators are unknown",))
+UNKNOWN_OPERATORS = OperatorScore(
+    None, ("no ONNX or PyTorch file in the pool's repository: its operators are unknown",)
+)
 
 Scores = Mapping[tuple[str, str], OperatorScore]
 """(model, pool) → operator score."""

@@ -99,3 +99,23 @@ def test_a_file_is_read_again_when_it_changes_and_forgotten_when_it_goes(
         assert ("m", "cuda") not in book.scores
 
     run_async(scenario())
+
+
+def test_a_pytorch_model_is_judged_for_the_build_on_the_pools_devices(
+    fleet_of: Callable[..., Fleet], run_async: RunAsync, state_of: Callable[..., FleetState]
+) -> None:
+    """A speech model whose length is open: a driver time-out on ROCm 5.6 in the practitioners' report."""
+    fleet = fleet_of("cuda-0", "rocm-0", "cpu-0")
+    speech = Path(__file__).parent / "operators" / "torch_files" / "speech_scripted.pt"
+    for pool in fleet.pools.values():
+        file = pool.repository / "m" / "1" / "model.pt"
+        file.parent.mkdir(parents=True)
+        shutil.copy(speech, file)
+
+    async def scenario() -> None:
+        book = ScoreBook(fleet)
+        await book.refresh(state_of(cuda_0="m", rocm_0="m", cpu_0="m"))
+        scores = {pool: each.value for (_, pool), each in book.scores.items()}
+        assert scores == {"cuda": 4, "rocm": 1, "cpu": None}
+
+    run_async(scenario())

@@ -1,0 +1,62 @@
+"""The names of aten operators' arguments, where their values decide shapes, costs or dangers.
+
+From the schemas that PyTorch registers (native_functions.yaml, 2.13); arguments that decide nothing are left out
+at the end.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+_CONV = "input weight bias stride padding dilation groups"
+_TRANSPOSED = "input weight bias stride padding output_padding groups dilation"
+_POOL = "self kernel_size stride padding dilation ceil_mode"
+_AVERAGE = "self kernel_size stride padding ceil_mode"
+_RECURRENT = "input hx params has_biases num_layers dropout train bidirectional batch_first"
+_REDUCE = "self dim keepdim"
+_SPLIT = "self split_size dim"
+
+_SIGNATURES: dict[str, Sequence[str]] = {
+    name: names.split()
+    for names, operators in {
+        _CONV: "conv1d conv2d conv3d",
+        _TRANSPOSED: "conv_transpose1d conv_transpose2d conv_transpose3d",
+        "input weight bias stride padding dilation transposed output_padding groups": "_convolution convolution",
+        _POOL: "max_pool1d max_pool2d max_pool3d",
+        _AVERAGE: "avg_pool1d avg_pool2d avg_pool3d",
+        "self output_size": "adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d upsample_nearest2d "
+        "upsample_bilinear2d adaptive_max_pool2d",
+        _RECURRENT: "lstm gru rnn_tanh rnn_relu",
+        _REDUCE: "mean sum amax amin argmax argmin max min prod all any std var logsumexp",
+        "self p dim keepdim": "norm",
+        "self k dim": "topk",
+        "self dim index": "select index_select gather",
+        "self dim start end step": "slice",
+        "self dim start length": "narrow",
+        "self start_dim end_dim": "flatten",
+        "self dim sizes": "unflatten",
+        "self dim0 dim1": "transpose swapaxes",
+        "self dims": "permute",
+        "self chunks dim": "chunk unsafe_chunk",
+        _SPLIT: "split split_with_sizes unsafe_split",
+        "self dim": "unbind squeeze unsqueeze glu softmax log_softmax cumsum size",
+        "self half_to_float": "_softmax _log_softmax",
+        "tensors dim": "cat concat stack",
+        "self size": "view reshape _unsafe_view expand",
+        "self repeats": "repeat",
+        "self pad": "pad constant_pad_nd reflection_pad2d replication_pad2d",
+        "equation tensors": "einsum",
+        "weight indices": "embedding",
+        "size": "zeros ones empty rand randn",
+        "size fill_value": "full",
+        "self factor": "pixel_shuffle pixel_unshuffle",
+        "query key value attn_mask dropout_p is_causal": "scaled_dot_product_attention",
+    }.items()
+    for name in operators.split()
+}
+
+
+def named(operator: str, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> dict[str, Any]:
+    """A call's arguments by name; by position ("0", "1", ...) where no signature is known."""
+    names = _SIGNATURES.get(operator, ())
+    found = {names[i] if i < len(names) else str(i): value for i, value in enumerate(arguments)}
+    return {**found, **keywords}
