@@ -1,0 +1,138 @@
+"""upgrade.yml and decommission.yml on a running cluster: who gets requests meanwhile, and where they stop."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import tritonclient.grpc as triton_grpc
+
+from tests.e2e.cluster import PATIENCE_S, ROOT, Cluster, wait_until
+from tests.e2e.conftest import PORT_OFFSET
+from tests.e2e.requests import identity
+
+Run = subprocess.CompletedProcess[str]
+Play = Callable[..., Run]
+# The order of the inventory, in which upgrade.yml goes.
+BACKENDS = ["cuda-0", "rocm-0", "cpu-0"]
+
+
+@pytest.fixture
+def play(cluster: Cluster) -> Play:
+    """Runs a playbook of the project for the cluster; extra variables by keyword."""
+
+    def run(path: str, *arguments: str, **variables: object) -> Run:
+        own = {"bimetal_state_dir": str(cluster.state_dir), "bimetal_port_offset": PORT_OFFSET}
+        command = [str(Path(sys.executable).with_name("ansible-playbook")), f"ansible/{path}", *arguments]
+        return subprocess.run(
+            [*command, "--extra-vars", json.dumps(own | variables)],
+            cwd=ROOT,
+            env=os.environ | {"ANSIBLE_CONFIG": str(ROOT / "ansible/ansible.cfg"), "LC_ALL": "C.UTF-8"},
+            capture_output=True,
+            text=True,
+            timeout=4 * PATIENCE_S,
+            check=False,
+        )
+
+    return run
+
+
+@contextmanager
+def requests_meanwhile(cluster: Cluster) -> Iterator[list[str]]:
+    """Requests through the gateway, one after the other; yields the errors, and at least one request is through."""
+    errors: list[str] = []
+    over, first = threading.Event(), threading.Event()
+
+    def ask() -> None:
+        with triton_grpc.InferenceServerClient(cluster.grpc) as client:
+            while not over.is_set():
+                try:
+                    identity(triton_grpc, client)
+                except Exception as error:  # noqa: BLE001  whatever a client sees is what is counted
+                    errors.append(str(error))
+                first.set()
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    assert first.wait(PATIENCE_S)
+    try:
+        yield errors
+    finally:
+        over.set()
+        thread.join()
+
+
+def pids(cluster: Cluster) -> dict[str, int]:
+    return {name: cluster.pid(f"triton-{name}") for name in BACKENDS}
+
+
+def drained(cluster: Cluster) -> list[str]:
+    return sorted(b["name"] for b in cluster.status()["backends"] if b["drained"])
+
+
+def words(run: Run) -> str:
+    return " ".join((run.stdout + run.stderr).split())
+
+
+def test_an_upgrade_stops_at_the_first_failure_and_goes_on_where_it_stopped_without_a_lost_request(
+    cluster: Cluster, play: Play
+) -> None:
+    before = pids(cluster)
+    # A new argument restarts each server; a request that no server can answer fails the first one.
+    new = {"triton_exit_timeout_seconds": 21}
+    with requests_meanwhile(cluster) as errors:
+        failed = play("playbooks/upgrade.yml", upgrade_request={"model": "nobody_has_it", "inputs": []}, **new)
+        assert failed.returncode != 0
+        said = words(failed)
+        assert 'cuda-0 was not upgraded: "Ask the server for a result" failed.' in said
+        assert "Upgraded before it: none. Untouched: rocm-0, cpu-0. To go on, correct the cause" in said
+        stopped = pids(cluster)
+        assert [name for name in BACKENDS if stopped[name] != before[name]] == ["cuda-0"]
+        assert drained(cluster) == ["cuda-0"]
+
+        done = play("playbooks/upgrade.yml", **new)
+        assert done.returncode == 0, done.stdout[-4000:]
+    assert errors == []
+    after = pids(cluster)
+    assert after["cuda-0"] == stopped["cuda-0"]
+    assert [name for name in BACKENDS if after[name] != before[name]] == BACKENDS
+    assert drained(cluster) == []
+
+
+def test_a_decommissioned_host_leaves_the_fleet_and_the_last_one_of_a_model_is_not_taken(
+    cluster: Cluster, play: Play
+) -> None:
+    cluster.bimetal("drain", "cpu-0")
+    wait_until(lambda: cluster.shares("qlinear_block").get("rocm-0") == 1.0)
+    refused = play("playbooks/decommission.yml", decommission="rocm-0")
+    assert refused.returncode != 0
+    assert "Without rocm-0 nobody serves qlinear_block: expected another backend" in words(refused)
+    assert drained(cluster) == ["cpu-0"]
+    cluster.bimetal("undrain", "cpu-0")
+    wait_until(lambda: cluster.shares("qlinear_block").get("cpu-0", 0) > 0)
+
+    # The inventory of one machine has a size class for cuda: the router would refuse a fleet without that pool.
+    refused = play("playbooks/decommission.yml", decommission="cuda-0")
+    assert refused.returncode != 0
+    assert "models.identity.large names pool 'cuda', which is not under pools. Correct it" in words(refused)
+    assert drained(cluster) == []
+
+    try:
+        with requests_meanwhile(cluster) as errors:
+            done = play("playbooks/decommission.yml", decommission="rocm-0")
+            assert done.returncode == 0, done.stdout[-4000:]
+        assert errors == []
+        assert "rocm-0 is no member any more. Take it out of the inventory" in words(done)
+        assert sorted(b["name"] for b in cluster.status()["backends"]) == ["cpu-0", "cuda-0"]
+        assert "triton-rocm-0" not in cluster.supervisor("status")
+    finally:
+        restored = play("serve.yml")
+        wait_until(cluster.is_whole)
+    assert restored.returncode == 0, restored.stdout[-4000:]
+    # A host that comes back is a new member: nobody has to end the drain of its last day.
+    wait_until(lambda: drained(cluster) == [])
