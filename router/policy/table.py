@@ -99,6 +99,7 @@ def decide(
     drained: Set[str] = frozenset(),
     *,
     beliefs: Beliefs = MappingProxyType({}),
+    bandwidths: Mapping[str, float] = MappingProxyType({}),
 ) -> RoutingTable:
     """The routing table for what is known now.
 
@@ -107,8 +108,19 @@ def decide(
         scores: operator scores; missing means unknown.
         drained: backends that a person wants empty.
         beliefs: measured times; missing means not measured.
+        bandwidths: memory bandwidths in GB/s that were measured, in place of the fleet file's.
     """
-    places = {b.name: _place(b, fleet, state, breakers.get(b.name, NEW), b.name in drained) for b in fleet.backends}
+    places = {
+        b.name: _place(
+            b,
+            fleet,
+            state,
+            breakers.get(b.name, NEW),
+            bandwidths.get(b.name, b.bandwidth_gbs),
+            drained=b.name in drained,
+        )
+        for b in fleet.backends
+    }
     return RoutingTable(
         {name: _route(places, scores, state.models[name], fleet, beliefs) for name in sorted(state.models)}
     )
@@ -124,7 +136,9 @@ class _Place(NamedTuple):
     standing: Standing
 
 
-def _place(backend: Backend, fleet: Fleet, state: FleetState, breaker: Breaker, drained: bool) -> _Place:
+def _place(
+    backend: Backend, fleet: Fleet, state: FleetState, breaker: Breaker, bandwidth_gbs: float | None, *, drained: bool
+) -> _Place:
     observation = state.observations.get(backend.name, Observation(backend.name, error="not probed yet"))
     closed, draining = "", False
     if not observation.reachable:
@@ -135,7 +149,7 @@ def _place(backend: Backend, fleet: Fleet, state: FleetState, breaker: Breaker, 
         closed, draining = "drained by a person", True
     degraded = breaker.state is State.DEGRADED
     standing = Standing(
-        backend.bandwidth_gbs,
+        bandwidth_gbs,
         load_factor(observation.pending, fleet.policy.pending_half),
         fleet.breaker.degraded_weight if degraded else 1.0,
         temperature_factor(state.thermal_margins.get(backend.name), fleet.policy.cool_margin_c),
