@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import Any, Literal
 
 from router.calibration.document import Calibration, DeviceFigures
+from router.verify.host import this_host
 
 _COPY_BYTES = 1 << 28
 """Larger than any cache: 256 MiB are 2.5 times the L2 and Infinity caches of a B200 and an MI300X."""
@@ -68,7 +69,7 @@ class Benchmark:
 
     def _cpu(self) -> DeviceFigures:
         return DeviceFigures(
-            name=platform.processor() or platform.machine(),
+            name=this_host(threads=1).cpu,
             kind="cpu",
             gemm_size=self._options.gemm_size,
             # Few CPUs multiply fp16 natively: that would measure an emulation.
