@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from router.operators.matrix import COLUMNS, DATA, MATRIX_FILE, Cell, Evidence, parse_types, read_rows
+from router.operators.matrix import COLUMNS, DATA, INLINED, MATRIX_FILE, Cell, Evidence, parse_types, read_rows
 from router.operators.targets import Target
 from router.operators.torch_facts import torch_cells
 
@@ -114,7 +114,7 @@ def cpu_state(row: Mapping[str, str], version: int) -> State:
     if measured is not None:
         limits = {
             "kernel": "",
-            "function": "no kernel: its function body is inlined",
+            "function": f"no kernel: {INLINED}",
             "none": "no kernel at this version",
         }
         score = {"kernel": 4, "function": 2, "none": 0}[measured]
@@ -125,7 +125,7 @@ def cpu_state(row: Mapping[str, str], version: int) -> State:
     if row["cpu"] == "kernel" and _in_kernel_range(version, row["cpu_max_opset"], newest_read=26):
         return State(4, sources=known)
     if row["cpu"] == "function":
-        return State(2, "no kernel: its function body is inlined", sources=known)
+        return State(2, f"no kernel: {INLINED}", sources=known)
     if row["cpu"] == "flag":
         return State(0, "only in builds with a special flag", sources=known)
     return State(0, "no kernel at this version" if row["cpu"] else "newer than the sources read", sources=known)
@@ -213,7 +213,7 @@ def _fallback(behind: State, why: str, sources: tuple[str, ...]) -> State:
     if behind.score >= 3:
         return State(1, f"{why}: the node runs on the CPU", sources=sources + behind.sources)
     if behind.score == 2:
-        return State(2, f"{why}: its function body is inlined", sources=(*sources, "ort-partitioner"))
+        return State(2, f"{why}: {INLINED}", sources=(*sources, "ort-partitioner"))
     return State(0, f"{why}, and none on the CPU", sources=sources + behind.sources)
 
 

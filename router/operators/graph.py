@@ -4,7 +4,7 @@ Subgraphs (If, Loop, Scan) come along as nodes of their own with a `parent`; loc
 put in place of their calls, as onnxruntime does.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -77,9 +77,23 @@ def read_graph(file: Path) -> Graph:
     Raises:
         ModelFileError: the file is no ONNX model, or its graph cannot be followed.
     """
-    prepared = prepare(file, load_structure(file))
+    return graph_of(file, load_structure(file))
+
+
+def graph_of(file: Path, model: onnx.ModelProto, constants: Iterable[Tensor] = ()) -> Graph:
+    """The operator graph of a model's structure.
+
+    Args:
+        file: what an error names.
+        constants: inputs that are known before the model runs.
+
+    Raises:
+        ModelFileError: its graph cannot be followed.
+    """
+    prepared = prepare(file, model)
     builder = _Builder(file, prepared.opsets)
     table = TensorTable.of_model(prepared.symbolic.graph, prepared.assumed.graph)
+    table.know(constants)
     builder.add(prepared.symbolic.graph, table, None)
     return Graph(
         file=file,

@@ -34,6 +34,8 @@ COLUMNS = (
     "evidence",
     "sources",
 )
+INLINED = "its function body is inlined"
+"""How a cell's limits say that onnxruntime puts the operator's function body in its place."""
 _REBUILD = "Rebuild it with `python -m router.operators.build_matrix`."
 
 Key = tuple[str, str, Target]

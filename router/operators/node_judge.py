@@ -2,10 +2,11 @@
 
 from dataclasses import dataclass
 
+from router.operators.function_body import body_of
 from router.operators.graph import Node
 from router.operators.limits import broken_limit, unsupported_type
 from router.operators.main_type import main_type
-from router.operators.matrix import Cell, Judgement, Matrix
+from router.operators.matrix import INLINED, Cell, Judgement, Matrix
 from router.operators.targets import TORCH_BUILDS, Target
 
 # onnxruntime picks a kernel by type; the parsers of the other two cast, or were not tested by type.
@@ -39,10 +40,32 @@ class NodeJudge:
         if judgement is None:
             return Finding(0, "no source knows this operator", "none")
         cell = judgement.decided_by
-        score, detail = self._verified(node, cell) or self._within_limits(node, judgement.score, judgement.fact or cell)
+        verified = self._verified(node, cell)
+        if verified is None and cell.limits.endswith(INLINED) and (body := self._body(node)) is not None:
+            sources = dict.fromkeys((*self._described(cell), *filter(None, body.source.split("; "))))
+            return Finding(min(2, body.score), f"{cell.limits} {body.detail}", "; ".join(sources))
+        score, detail = verified or self._within_limits(node, judgement.score, judgement.fact or cell)
         if said := _said_by_practitioners(judgement):
             detail = f"{detail}; {said}" if detail else said
-        return Finding(score, detail, "; ".join(self._matrix.sources[source] for source in cell.sources))
+        return Finding(score, detail, "; ".join(self._described(cell)))
+
+    def _described(self, cell: Cell) -> list[str]:
+        return [self._matrix.sources[source] for source in cell.sources]
+
+    def _body(self, node: Node) -> Finding | None:
+        """What becomes of the function body's operators here; None where there is no body to look at.
+
+        The score is the weakest operator's: none of them can be left out.
+        """
+        body = body_of(node)
+        works = [each for each in body if not all(tensor.constant for tensor in each.outputs if tensor)]
+        if not works:
+            return Finding(4, "(all of it is known before the model runs)", "") if body else None
+        worst, at = min(((self.finding(each), each) for each in works), key=lambda pair: pair[0].score)
+        names = ", ".join(dict.fromkeys(each.operator for each in works))
+        if worst.score >= 3:
+            return Finding(worst.score, f"({names}: all native)", worst.source)
+        return Finding(worst.score, f"({names}); its {at.operator}({at.version}): {worst.detail}", worst.source)
 
     def _verified(self, node: Node, cell: Cell) -> tuple[int, str] | None:
         """What was verified of the node's type; None where it was not run."""

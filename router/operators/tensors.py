@@ -1,6 +1,6 @@
 """Tensors of a graph: element type, shape as the file has it, and shape under an assumption."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import prod
 
@@ -36,6 +36,7 @@ _TYPES = {
     "INT2": ("int2", 2),
 }
 _NAMES = {onnx.TensorProto.DataType.Value(name): short for name, (short, _) in _TYPES.items()}
+_NUMBERS: dict[str, int] = {name: number for number, name in _NAMES.items()}
 _BITS = dict(_TYPES.values())
 SIZED = frozenset(_BITS)
 """The names of all element types whose width is known."""
@@ -76,6 +77,11 @@ class Tensor:
 def type_name(element_type: int) -> str | None:
     """The matrix's name of an ONNX element type."""
     return _NAMES.get(element_type)
+
+
+def element_type(name: str) -> int:
+    """The ONNX element type of a matrix's name."""
+    return _NUMBERS[name]
 
 
 def attribute_values(node: onnx.NodeProto) -> dict[str, AttributeValue]:
@@ -129,6 +135,10 @@ class TensorTable:
         if name in self._types:
             return _tensor(name, self._types[name], self._sizes.get(name, self._types[name]))
         return self._outer.tensor(name) if self._outer else Tensor(name)
+
+    def know(self, constants: Iterable[Tensor]) -> None:
+        """Takes these tensors for constants, whatever the graph says of them."""
+        self._constants |= {tensor.name: tensor for tensor in constants}
 
     def is_constant(self, name: str) -> bool:
         return self.tensor(name).constant

@@ -8,6 +8,7 @@ import yaml
 
 ROLES = [
     "container_engine",
+    "gpu_network",
     "gpu_probe",
     "hardware_check",
     "kernel_cmdline",
