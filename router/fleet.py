@@ -58,7 +58,8 @@ class Gateway(_Section):
     max_memory_bytes: int = Field(default=4 * 2**30, ge=2**27)
     """Memory that requests and answers on their way may hold; above 95 % of it new requests are told 503."""
     request_timeout_s: float = Field(default=300, gt=0)
-    """Our own deadline for one try; passing it counts against the backend. A client's deadline never does."""
+    """Our own deadline for one request, but for streams; passing it counts against the backend that had it last. A
+    client's deadline never does."""
 
 
 class RouterAddress(_Section):

@@ -1,7 +1,8 @@
 """Envoy's gRPC access logs: turns their entries into `Try` values.
 
 Each try has an entry. An HTTP request that a Triton failed has one more, with what its body said: the first says
-nothing about the backend, because there is no body in it.
+nothing about the backend, because there is no body in it. So has a request that ran into the gateway's own time-out,
+which Envoy tells of the request alone.
 """
 
 import json

@@ -35,7 +35,7 @@ class Tally:
         """Count a try; if it failed, say so, or count it for the next time that this is said."""
         self._counts[attempt.backend, outcome.effect] += 1
         where = origin(attempt)
-        if outcome.effect is Effect.SUCCESS or _is_a_clients_mistake(attempt):
+        if outcome.effect is Effect.SUCCESS or _tells_nothing(attempt):
             return
         kind = (attempt.backend, attempt.model, where, outcome.effect)
         self._unsaid[kind] += 1
@@ -53,6 +53,7 @@ class Tally:
             )
 
 
-def _is_a_clients_mistake(attempt: Try) -> bool:
-    """Or something that another entry tells in more words: a failure over HTTP without its text."""
-    return attempt.http_status in {400, 500} and not attempt.flags and not attempt.message
+def _tells_nothing(attempt: Try) -> bool:
+    """A client's mistake over HTTP, or a failure of which another entry tells more."""
+    wordless = not attempt.flags and not attempt.message and attempt.grpc_status is None
+    return wordless and attempt.http_status in {0, 400, 500}

@@ -32,8 +32,8 @@ _SAMPLE_WEIGHT = 0.1
 class TritonProbe:
     """Watches one backend and hands every finding to `report`.
 
-    A failed probe drops its channel, so the next one connects afresh. It probes the gRPC port because that is
-    what carries traffic; a server whose gRPC hangs while HTTP answers counts as unreachable.
+    A failed probe drops its channel, so the next one connects afresh. Both protocols carry traffic, so both are
+    asked: a server that hangs on one of them counts as unreachable.
     """
 
     def __init__(
@@ -75,8 +75,11 @@ class TritonProbe:
         try:
             async with asyncio.timeout(self._settings.timeout_s):
                 models = await self._models()
+                await self._ask_http()
         except InferenceServerException as error:
             return await self._unreachable(f"{error.message()}")
+        except aiohttp.ClientError as error:
+            return await self._unreachable(f"HTTP port: {error or type(error).__name__}")
         except TimeoutError:
             return await self._unreachable(f"no answer within {self._settings.timeout_s:g} s")
         self._pending = smooth(self._pending, await self._count_pending())
@@ -122,6 +125,12 @@ class TritonProbe:
             self._known[name] = ServedModel(name, model.versions, model.unavailable, known.config, known.metadata)
         self._known = {name: self._known[name] for name in listed}
         return dict(self._known)
+
+    async def _ask_http(self) -> None:
+        """Whether anybody is there; whatever the answer is. On a connection of its own, as a new client's."""
+        url = f"http://{self._backend.http_address}/v2/health/live"
+        async with self._http.get(url, headers={"Connection": "close"}):
+            pass
 
     async def _describe(self, model: ServedModel) -> ServedModel:
         """`model` with its configuration and metadata; without them if it is not ready."""

@@ -23,14 +23,12 @@ _OVERRIDE = {
 def listeners(fleet: Fleet) -> list[Listener]:
     """The HTTP and the gRPC listener."""
     return [
-        _listener("http", fleet, fleet.gateway.http_port, [_lua("route.lua", "answer.lua"), _router()], [_failures()]),
-        _listener("grpc", fleet, fleet.gateway.grpc_port, [_lua("route.lua"), _ext_proc(), _router()], []),
+        _listener("http", fleet, fleet.gateway.http_port, [_lua("route.lua", "answer.lua"), _router()]),
+        _listener("grpc", fleet, fleet.gateway.grpc_port, [_lua("route.lua"), _ext_proc(), _router()]),
     ]
 
 
-def _listener(
-    name: str, fleet: Fleet, port: int, filters: list[dict[str, Any]], access_log: list[dict[str, Any]]
-) -> Listener:
+def _listener(name: str, fleet: Fleet, port: int, filters: list[dict[str, Any]]) -> Listener:
     security = fleet.security.gateway
     manager = extension(
         "envoy.filters.network.http_connection_manager",
@@ -38,7 +36,7 @@ def _listener(
         stat_prefix=name,
         codec_type="AUTO" if name == "http" else "HTTP2",
         rds={"route_config_name": name, "config_source": {"ads": {}, "resource_api_version": "V3"}},
-        access_log=access_log,
+        access_log=[_failures()],
         http_filters=[*api_key_filter(security, fleet.state_dir), *filters],
         early_header_mutation_extensions=[_drop_our_header()],
         # A client must not be able to tell the gateway from one Triton.
@@ -127,12 +125,11 @@ def _router() -> dict[str, Any]:
 
 
 def _failures() -> dict[str, Any]:
-    """A second log, of the HTTP requests that failed with words of which `answer.lua` made a note."""
+    """A second log, of whole requests, for what that of tries has not: our time-outs, and the notes of `answer.lua`."""
     said = {"filter": METADATA, "path": [{"key": SAID}], "value": {"present_match": True}}
-    return {
-        **_grpc_log("failures"),
-        "filter": {"metadata_filter": {"matcher": said, "match_if_key_not_found": False}},
-    }
+    noted = {"metadata_filter": {"matcher": said, "match_if_key_not_found": False}}
+    timed_out = {"response_flag_filter": {"flags": ["UT"]}}
+    return {**_grpc_log("failures"), "filter": {"or_filter": {"filters": [noted, timed_out]}}}
 
 
 def _grpc_log(name: str, **more: Any) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from typing import Any
 from router.fleet import Gateway
 from router.xds.tls import refusal_without_key
 
-_RESOURCE_EXHAUSTED = "8"
+_DEADLINE_EXCEEDED, _RESOURCE_EXHAUSTED = "4", "8"
 
 
 def _equals(status: int) -> dict[str, Any]:
@@ -29,7 +29,13 @@ def local_replies(listener: str, gateway: Gateway) -> dict[str, Any]:
         body = {"text_format_source": {"inline_string": "%LOCAL_REPLY_BODY%"}}
     return {
         "body_format": body,
-        "mappers": [_NOT_FOUND, refusal_without_key(), _too_large(listener, gateway), *_too_many(gateway)],
+        "mappers": [
+            _NOT_FOUND,
+            refusal_without_key(),
+            _too_large(listener, gateway),
+            _too_late(listener, gateway),
+            *_too_many(gateway),
+        ],
     }
 
 
@@ -39,15 +45,23 @@ def _too_large(listener: str, gateway: Gateway) -> dict[str, Any]:
         "filter": {"status_code_filter": {"comparison": _equals(413)}},
         "body": {"inline_string": f"{limit}: split it, or raise the limit in the fleet file"},
     }
-    if listener == "grpc":
-        # Envoy would say UNKNOWN for 413; gRPC servers say RESOURCE_EXHAUSTED for a message that is too large.
-        mapper["headers_to_add"] = [
-            {
-                "header": {"key": "grpc-status", "value": _RESOURCE_EXHAUSTED},
-                "append_action": "OVERWRITE_IF_EXISTS_OR_ADD",
-            }
-        ]
-    return mapper
+    # Envoy would say UNKNOWN for 413; gRPC servers say RESOURCE_EXHAUSTED for a message that is too large.
+    return mapper | _grpc_status(listener, _RESOURCE_EXHAUSTED)
+
+
+def _too_late(listener: str, gateway: Gateway) -> dict[str, Any]:
+    words = f"no answer within {gateway.request_timeout_s:g} s, the gateway's request_timeout_s"
+    mapper = {"filter": {"response_flag_filter": {"flags": ["UT"]}}, "body": {"inline_string": words}}
+    # Envoy would say UNAVAILABLE for 504, and a client would ask again at once.
+    return mapper | _grpc_status(listener, _DEADLINE_EXCEEDED)
+
+
+def _grpc_status(listener: str, status: str) -> dict[str, Any]:
+    """What a mapper of the gRPC listener says instead of the status that Envoy makes of HTTP's; nothing for HTTP's."""
+    if listener != "grpc":
+        return {}
+    header = {"header": {"key": "grpc-status", "value": status}, "append_action": "OVERWRITE_IF_EXISTS_OR_ADD"}
+    return {"headers_to_add": [header]}
 
 
 def _too_many(gateway: Gateway) -> list[dict[str, Any]]:

@@ -74,9 +74,9 @@ def _model_route(protocol: str, kind: str, model: ModelRoute, fleet: Fleet) -> R
     route.match.prefix = "/"
     size = SizeClass.LARGE if kind == "large" else SizeClass.SMALL
     route.route.cluster = cluster_name(protocol, model.model, size)
+    # A client's own deadline is passed on for Triton to keep. If Envoy kept it as well (max_stream_duration), it would
+    # ignore this time-out.
     route.route.timeout.FromMilliseconds(0 if kind == "stream" else int(fleet.gateway.request_timeout_s * 1000))
-    # The client's own deadline, whatever it is; it shows as another flag in the log than ours.
-    route.route.max_stream_duration.grpc_timeout_header_max.SetInParent()
     route.route.retry_policy.CopyFrom(_retries(protocol, model.stateful))
     if model.stateful:
         route.route.hash_policy.add().header.header_name = SEQUENCE_HEADER

@@ -64,7 +64,7 @@ def post(cluster: Cluster, path: str, body: bytes) -> tuple[int, str]:
 
 
 def over_http(cluster: Cluster, text: str) -> str:
-    given = {"name": "TEXT", "shape": [1], "datatype": "BYTES", "data": [text]}
+    given = {"name": "TEXT", "shape": [1, 1], "datatype": "BYTES", "data": [text]}
     return post(cluster, f"/v2/models/{MODEL}/infer", json.dumps({"inputs": [given]}).encode())[1]
 
 
@@ -77,7 +77,7 @@ def over_generate_stream(cluster: Cluster, text: str) -> str:
 
 
 def over_grpc(cluster: Cluster, text: str) -> str:
-    words = tensor(triton_grpc, "TEXT", np.array([text.encode()], np.object_), "BYTES")
+    words = tensor(triton_grpc, "TEXT", np.array([[text.encode()]], np.object_), "BYTES")
     with triton_grpc.InferenceServerClient(cluster.grpc) as client:
         try:
             return str(client.infer(MODEL, [words]).as_numpy("TEXT"))
@@ -121,7 +121,7 @@ def test_no_client_can_word_an_error_that_opens_a_breaker(healthy: Cluster, acti
             f"{{{said}",
             said,
             f'{{"inputs": {said}}}',
-            f'{{"inputs": [{{"name": {said}, "shape": [1], "datatype": "BYTES", "data": ["a"]}}]}}',
+            f'{{"inputs": [{{"name": {said}, "shape": [1, 1], "datatype": "BYTES", "data": ["a"]}}]}}',
             f'{{"parameters": {{{said}: null}}}}',
             f"{{{said}: {said}}}",
             f'{{"TEXT": {{{said}: 1}}}}',
