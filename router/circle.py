@@ -151,7 +151,7 @@ class Circle:
         while len(self.state.observations) < len(self.fleet.backends):
             await self._changed.wait()
             self._changed.clear()
-        await self._scores.refresh(self.state)
+        await self._scores.refresh(self.state, self._keeper.learned)
         await self._calibrations.refresh()
         self._changed.set()
 
@@ -176,7 +176,7 @@ class Circle:
     async def _keep_scores(self) -> None:
         while True:
             await asyncio.sleep(_SCORES_EVERY_S)
-            if await self._scores.refresh(self.state) | await self._calibrations.refresh():
+            if await self._scores.refresh(self.state, self._keeper.learned) | await self._calibrations.refresh():
                 self._changed.set()
 
     def _matters(self, before: Observation, new: Observation) -> bool:

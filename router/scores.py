@@ -9,6 +9,7 @@ import structlog
 from router.fleet import Fleet
 from router.fleet_state import FleetState
 from router.operators import Matrix, ModelFileError, default_matrix, judge
+from router.operators.matrix import Learned, Place
 from router.policy.table import OperatorScore, Scores
 from router.verify import ResultsError, load_verified, overlay
 
@@ -23,13 +24,15 @@ _Stamp = tuple[Path, int, int]
 class ScoreBook:
     """(model, pool) → operator score, refreshed when a file or the versions that are ready change.
 
-    What `bimetal ops verify` measured on the cluster (`STATE_DIR/verified`) beats the documented matrix.
+    What `bimetal ops verify` measured on the cluster (`STATE_DIR/verified`) beats the documented matrix, and `bimetal
+    learn` tells how fast its operators were.
     """
 
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
         self._matrix = default_matrix()
         self._verified: frozenset[_Stamp] = frozenset()
+        self._learned: dict[Place, Learned] = {}
         self._scores: dict[tuple[str, str], OperatorScore] = {}
         self._stamps: dict[tuple[str, str], _Stamp] = {}
 
@@ -38,10 +41,17 @@ class ScoreBook:
         """The scores known so far."""
         return self._scores
 
-    async def refresh(self, state: FleetState) -> bool:
-        """Read what is new on disk; whether any score changed."""
+    async def refresh(self, state: FleetState, learned: Mapping[Place, Learned] | None = None) -> bool:
+        """Read what is new on disk; whether any score changed.
+
+        Args:
+            learned: what `bimetal learn` found about operators.
+        """
         before = dict(self._scores)
         await self._look_at_verified()
+        if learned is not None and learned != self._learned:
+            self._learned = dict(learned)
+            self._stamps.clear()
         for (model, pool), file in _files(self._fleet, state).items():
             await self._look(model, pool, file)
         return before != self._scores
@@ -66,7 +76,8 @@ class ScoreBook:
             self._stamps.pop((model, pool), None)
         elif self._stamps.get((model, pool)) != stamp:
             provider = self._fleet.pools[pool].provider
-            self._scores[model, pool] = await asyncio.to_thread(_score, file, provider, self._matrix)
+            matrix = self._matrix.taught(self._learned)
+            self._scores[model, pool] = await asyncio.to_thread(_score, file, provider, matrix)
             self._stamps[model, pool] = stamp
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Set
 from dataclasses import asdict
+from datetime import UTC, datetime
 from typing import Any
 
 from router.errors import UnknownModelError
@@ -122,9 +123,14 @@ def _measured(evidence: Evidence, factors: Factors, learning: LearningSettings) 
         f"counts as {evidence.requests:.0f} requests, operator score and bandwidth as {learning.prior_requests:g}"
     ]
     if evidence.remembered:
-        lessons = f"its pool's learned time (lessons {evidence.version})"
+        lessons = f"its pool's time, measured on this cluster{_on(evidence.learned_at)} (lessons {evidence.version})"
         words.append(f"{evidence.remembered:.0f} of these requests stand for {lessons}")
     return words
+
+
+def _on(at: float) -> str:
+    """A date; nothing for lessons that were written before they had one."""
+    return f" up to {datetime.fromtimestamp(at, UTC):%Y-%m-%d}" if at else ""
 
 
 def _rounded(shares: Mapping[str, float]) -> dict[str, float]:

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from router.fleet import Fleet, load_fleet
 from router.learning.documents import Lessons
-from router.learning.fold import LEAST_REQUESTS, Change, compare, fold
+from router.learning.fold import LEAST_REQUESTS, Change, OperatorChange, compare, compare_operators, fold
 from router.learning.memory import Memory
 from router.store import Event, Store
 
@@ -49,18 +49,20 @@ def next_version(
         StoreError: the store cannot be read or written.
     """
     current, before = memory.lessons()
-    after = fold(memory.statistics(), fleet, before) if revert is None else memory.lessons_of(revert)
-    changes = compare(before, after)
+    after = fold(memory.statistics(), fleet, before, now) if revert is None else memory.lessons_of(revert)
+    changes, operators = compare(before, after), compare_operators(before, after)
     reason = f"learned from {_requests(after)} requests" if revert is None else f"reverted to version {revert}"
     version = current
-    if changes and not dry_run:
+    if (changes or operators) and not dry_run:
         events = [Event(now, change.pool, "lesson", f"{_words(change)} ({reason})") for change in changes]
+        events += [Event(now, each.target, "lesson", f"{_operator_words(each)} ({reason})") for each in operators]
         version = memory.save_lessons(after, reason, now, events)
     return {
         "version": version,
         "before": current,
         "dry_run": dry_run,
         "changes": [change._asdict() for change in changes],
+        "operators": [change._asdict() for change in operators],
         "lessons": [lesson.model_dump() for lesson in after.times],
     }
 
@@ -74,13 +76,23 @@ def _words(change: Change) -> str:
     return f"{arm}: {_time(change.before)} → {_time(change.after)}: {change.reason}"
 
 
+def _operator_words(change: OperatorChange) -> str:
+    return (
+        f"{change.operator} on {change.target}: score {_score(change.before)} → {_score(change.after)}: {change.reason}"
+    )
+
+
+def _score(score: int | None) -> str:
+    return "as documented" if score is None else str(score)
+
+
 def _time(seconds: float | None) -> str:
     return "-" if seconds is None else f"{seconds * 1000:.3g} ms"
 
 
 def _print(answer: dict[str, Any]) -> None:
     console = Console()
-    if not answer["changes"]:
+    if not answer["changes"] and not answer["operators"]:
         console.print(f"Nothing to change: version {answer['version']} stands.", highlight=False)
         console.print(f"A pool is learned once {LEAST_REQUESTS} of its requests were measured.", highlight=False)
         return
@@ -90,7 +102,10 @@ def _print(answer: dict[str, Any]) -> None:
     for change in answer["changes"]:
         names = (change["model"], change["pool"], change["size_class"])
         table.add_row(*names, _time(change["before"]), _time(change["after"]), change["reason"])
-    console.print(table)
+    if answer["changes"]:
+        console.print(table)
+    if answer["operators"]:
+        console.print(_operator_table(answer["operators"]))
     if answer["dry_run"]:
         console.print("Nothing was written (--dry-run).")
     else:
@@ -98,3 +113,13 @@ def _print(answer: dict[str, Any]) -> None:
             f"This is version {answer['version']}. To undo it: bimetal learn --revert {answer['before']}",
             highlight=False,
         )
+
+
+def _operator_table(changes: list[dict[str, Any]]) -> Table:
+    table = Table(title="Operator matrix", title_justify="left")
+    for column in ("operator", "target", "before", "after", "reason"):
+        table.add_column(column)
+    for change in changes:
+        scores = _score(change["before"]), _score(change["after"])
+        table.add_row(change["operator"], change["target"], *scores, change["reason"])
+    return table

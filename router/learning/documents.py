@@ -3,6 +3,8 @@
 from pydantic import BaseModel, ConfigDict, Field
 
 from router.learning.evidence import Key
+from router.operators.matrix import Place
+from router.operators.targets import Target
 
 STATISTICS = "statistics"
 """Kind of the record that holds a `Statistics`: written by the router, only the newest is kept."""
@@ -35,6 +37,7 @@ class BeliefRecord(_Document):
     requests: float = Field(gt=0)
     remembered: float = 0.0
     version: int = 0
+    learned_at: float = 0.0
 
 
 class Statistics(_Document):
@@ -47,7 +50,8 @@ class Statistics(_Document):
 class PoolTime(_Document):
     """How long a model takes in a pool, as a `bimetal learn` found it.
 
-    `computed_on` is `cpu` if any of the measured backends computes on the CPU, whatever its pool is named after.
+    `computed_on` is `cpu` if any of the measured backends computes on the CPU, whatever its pool is named after; `at`
+    is when that was found, in Unix seconds.
     """
 
     model: str
@@ -56,6 +60,7 @@ class PoolTime(_Document):
     seconds: float = Field(gt=0)
     requests: float = Field(gt=0)
     computed_on: str
+    at: float = 0.0
 
     @property
     def arm(self) -> Key:
@@ -63,7 +68,29 @@ class PoolTime(_Document):
         return Key(self.model, self.pool, self.size_class)
 
 
+class OperatorLesson(_Document):
+    """How fast an operator was in the pools of a target, as `bimetal learn` found it: a cell of the operator matrix.
+
+    `score` is 3 to 5, `at` when it was found (Unix seconds), `models` those that the operator dominates.
+    """
+
+    domain: str
+    operator: str
+    version: int
+    target: Target
+    score: int = Field(ge=3, le=5)
+    reason: str
+    models: tuple[str, ...]
+    at: float
+
+    @property
+    def place(self) -> Place:
+        """Where it is in the operator matrix."""
+        return self.domain, self.operator, self.version, self.target
+
+
 class Lessons(_Document):
-    """One version of what was learned of every (model, pool, size class)."""
+    """One version of what was learned: of every (model, pool, size class), and of operators."""
 
     times: tuple[PoolTime, ...] = ()
+    operators: tuple[OperatorLesson, ...] = ()

@@ -25,12 +25,14 @@ class Evidence:
         requests: how many requests that time counts as, against the prior's `prior_requests`.
         remembered: how many of them are not the backend's own but its pool's learned time.
         version: of the lessons that the learned time is from; 0 without one.
+        learned_at: when that time was learned, in Unix seconds; 0 without one.
     """
 
     seconds: float
     requests: float
     remembered: float = 0.0
     version: int = 0
+    learned_at: float = 0.0
 
 
 Beliefs = Mapping[Key, Evidence]
@@ -42,4 +44,4 @@ def combine(own: Evidence | None, learned: Evidence) -> Evidence:
         return learned
     requests = own.requests + learned.requests
     log_s = (own.requests * math.log(own.seconds) + learned.requests * math.log(learned.seconds)) / requests
-    return Evidence(math.exp(log_s), requests, learned.remembered, learned.version)
+    return Evidence(math.exp(log_s), requests, learned.remembered, learned.version, learned.learned_at)

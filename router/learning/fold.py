@@ -1,13 +1,20 @@
-"""The fold: what a week of measured times teaches about each pool. Pure."""
+"""The fold: what a week of measured times teaches about each pool, and about operators.
+
+Pure but for the model files of the pools' repositories, which tell what operators a model is made of.
+"""
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import NamedTuple
 
 from router.fleet import Fleet
-from router.learning.documents import ArmRecord, Lessons, PoolTime, Statistics
+from router.learning.documents import ArmRecord, Lessons, OperatorLesson, PoolTime, Statistics
+from router.learning.dominants import dominants_of, own_targets
 from router.learning.evidence import Key
 from router.learning.learner import QUANTILE
+from router.learning.operator_fold import operator_lessons
 from router.learning.sketch import Sketch, merged
+from router.operators.verdict import operator_label
 
 LEAST_REQUESTS = 50
 """Fewer measured requests change no lesson."""
@@ -29,8 +36,11 @@ class Change(NamedTuple):
     reason: str
 
 
-def fold(statistics: Statistics, fleet: Fleet, before: Lessons) -> Lessons:
-    """The next lessons: pools that were measured enough get a new time, the others keep theirs."""
+def fold(statistics: Statistics, fleet: Fleet, before: Lessons, now: float = 0.0) -> Lessons:
+    """The next lessons: pools that were measured enough get a new time, the others keep theirs.
+
+    What the times teach about operators follows from all of them, and only what it says of others is new.
+    """
     pools = {backend.name: backend.pool for backend in fleet.backends}
     computes = {backend.name: backend.compute for backend in fleet.backends}
     arms: dict[Key, list[ArmRecord]] = {}
@@ -39,13 +49,21 @@ def fold(statistics: Statistics, fleet: Fleet, before: Lessons) -> Lessons:
             arms.setdefault(Key(arm.model, pools[arm.backend], arm.size_class), []).append(arm)
     times = {time.arm: time for time in before.times}
     for key, records in arms.items():
-        new = _pool_time(key, records, computes)
+        new = _pool_time(key, records, computes, now)
         if new is not None and _differs(times.get(key), new):
             times[key] = new
-    return Lessons(times=tuple(times[key] for key in sorted(times)))
+    found = tuple(times[key] for key in sorted(times))
+    operators = operator_lessons(found, own_targets(fleet), partial(dominants_of, fleet), now)
+    return Lessons(times=found, operators=_kept(before.operators, operators))
 
 
-def _pool_time(key: Key, records: list[ArmRecord], computes: Mapping[str, str]) -> PoolTime | None:
+def _kept(before: Iterable[OperatorLesson], found: Iterable[OperatorLesson]) -> tuple[OperatorLesson, ...]:
+    """The newly found, but the old one where it says the same: its date is when it was first seen."""
+    old = {lesson.place: lesson for lesson in before}
+    return tuple(old[new.place] if new.place in old and old[new.place].score == new.score else new for new in found)
+
+
+def _pool_time(key: Key, records: list[ArmRecord], computes: Mapping[str, str], now: float) -> PoolTime | None:
     week = merged(Sketch(record.week) for record in records)
     if week.total < LEAST_REQUESTS:
         return None
@@ -57,6 +75,7 @@ def _pool_time(key: Key, records: list[ArmRecord], computes: Mapping[str, str]) 
         seconds=week.quantile(QUANTILE),
         requests=round(week.total),
         computed_on="cpu" if on_cpu else "gpu",
+        at=now,
     )
 
 
@@ -70,6 +89,37 @@ def compare(before: Lessons, after: Lessons) -> list[Change]:
     """What differs from one version of the lessons to another, in the order of model, pool and size class."""
     old, new = _by_arm(before.times), _by_arm(after.times)
     return [_change(key, old.get(key), new.get(key)) for key in sorted({*old, *new}) if old.get(key) != new.get(key)]
+
+
+class OperatorChange(NamedTuple):
+    """What one version of the lessons changes for a cell of the operator matrix; scores, None where it has none."""
+
+    operator: str
+    target: str
+    before: int | None
+    after: int | None
+    reason: str
+
+
+def compare_operators(before: Lessons, after: Lessons) -> list[OperatorChange]:
+    """What differs from one version to another, in the order of domain, operator, version and target."""
+    old = {lesson.place: lesson for lesson in before.operators}
+    new = {lesson.place: lesson for lesson in after.operators}
+    changes = []
+    for place in sorted({*old, *new}):
+        was, is_ = old.get(place), new.get(place)
+        if was != is_:
+            domain, operator, version, target = place
+            changes.append(
+                OperatorChange(
+                    operator_label(domain, operator, version),
+                    target,
+                    was.score if was else None,
+                    is_.score if is_ else None,
+                    is_.reason if is_ else "no lesson any more",
+                )
+            )
+    return changes
 
 
 def _by_arm(times: Iterable[PoolTime]) -> dict[Key, PoolTime]:

@@ -11,6 +11,8 @@ from router.fleet import Fleet
 from router.learning.evidence import Beliefs
 from router.learning.learner import Learner
 from router.learning.memory import Memory
+from router.learning.operator_fold import learned_cells
+from router.operators.matrix import Learned, Place
 from router.store import Event, Store
 
 log = structlog.get_logger(__name__)
@@ -38,6 +40,7 @@ class Keeper:
         self._note = note
         self._clock = clock
         self._recalled = False
+        self._learned: dict[Place, Learned] = {}
         self._saved_at = 0.0
         self._failed = False
 
@@ -45,6 +48,11 @@ class Keeper:
     def beliefs(self) -> Beliefs:
         """The evidence to weigh with."""
         return self._learner.beliefs
+
+    @property
+    def learned(self) -> dict[Place, Learned]:
+        """What the newest lessons say of operators; empty where the fleet file disables learning."""
+        return self._learned
 
     def hear(self, tries: list[Try], waiting: Callable[[str], float | None]) -> None:
         """Take in what became of tries; `waiting` gives the requests in a backend's queues, None if unknown."""
@@ -79,6 +87,7 @@ class Keeper:
                 self._recalled = True
             version, lessons = await asyncio.to_thread(self._memory.lessons)
             self._learner.teach(lessons, version)
+            self._learned = learned_cells(lessons.operators, version)
             await asyncio.to_thread(self._memory.save_statistics, self._learner.statistics(), self._clock())
         except StoreError as error:
             self._store_failed(error)

@@ -147,7 +147,7 @@ class Learner:
                 key = Key(model, backend, time.size_class)
                 weight = min(time.requests, self._settings.lesson_requests)
                 if weight:
-                    found[key] = combine(found.get(key), Evidence(time.seconds, weight, weight, self._version))
+                    found[key] = combine(found.get(key), Evidence(time.seconds, weight, weight, self._version, time.at))
         return found
 
     def _believe(self, key: Key, evidence: Evidence | None) -> None:
@@ -184,7 +184,9 @@ class Learner:
             self._arms.setdefault(key, _Arm(record.at, Sketch(record.recent), Sketch(record.week)))
             self._paces.setdefault(record.model, _Pace())
         remembered = {
-            Key(b.model, b.backend, b.size_class): Evidence(b.seconds, b.requests, b.remembered, b.version)
+            Key(b.model, b.backend, b.size_class): Evidence(
+                b.seconds, b.requests, b.remembered, b.version, b.learned_at
+            )
             for b in statistics.beliefs
         }
         for key in remembered:

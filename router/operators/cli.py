@@ -9,7 +9,7 @@ from rich.console import Console
 
 from router.operators.errors import ModelFileError
 from router.operators.input_shapes import parse_shapes
-from router.operators.matrix import default_matrix
+from router.operators.matrix import Matrix, default_matrix
 from router.operators.placement import place
 from router.operators.profile import analyze as analyze_file
 from router.operators.report import as_json, as_tree
@@ -29,6 +29,10 @@ def analyze(
         list[str] | None,
         typer.Option("--input", metavar="NAME=SIZE,SIZE,...", help="the shape of a TorchScript file's input"),
     ] = None,
+    fleet: Annotated[
+        Path | None,
+        typer.Option("--fleet", help="a fleet file: what that cluster verified and learned counts, too"),
+    ] = None,
     as_json_: Annotated[bool, typer.Option("--json", help="print everything as JSON")] = False,
 ) -> None:
     """Show a model's operators with each vendor's score, and the verdict per provider with its reasons."""
@@ -37,8 +41,16 @@ def analyze(
     except ModelFileError as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(1) from error
-    placement = place(profile, default_matrix())
+    placement = place(profile, default_matrix() if fleet is None else _cluster_matrix(fleet))
     if as_json_:
         typer.echo(json.dumps(as_json(profile, placement), indent=2))
     else:
         Console().print(as_tree(profile, placement))
+
+
+def _cluster_matrix(file: Path) -> Matrix:
+    # The cluster's parts need the operators' parts: imported here, neither needs the other to be whole.
+    from router.cluster_matrix import cluster_matrix  # noqa: PLC0415
+    from router.fleet import load_fleet  # noqa: PLC0415
+
+    return cluster_matrix(load_fleet(file))

@@ -39,6 +39,8 @@ INLINED = "its function body is inlined"
 _REBUILD = "Rebuild it with `python -m router.operators.build_matrix`."
 
 Key = tuple[str, str, Target]
+Place = tuple[str, str, int, Target]
+"""Domain, operator, operator version and target."""
 
 
 class Evidence(StrEnum):
@@ -98,12 +100,25 @@ class Cell:
 
 
 @dataclass(frozen=True)
+class Learned:
+    """How fast a native operator was on this cluster: score 3 to 5, and in words when and against what."""
+
+    score: int
+    text: str
+
+    def applied_to(self, score: int) -> int:
+        """Of native operators it tells the speed (4 or 5, or lower); what only a test can tell it leaves alone."""
+        return min(score, self.score) if score in {3, 5} else self.score if score == 4 else score
+
+
+@dataclass(frozen=True)
 class Judgement:
     """A fact and what practitioners say beside it; `score` is what the two come to."""
 
     score: int
     fact: Cell | None
     finding: Cell | None
+    learned: Learned | None = None
 
     @property
     def decided_by(self) -> Cell:
@@ -118,8 +133,11 @@ class Judgement:
 class Matrix:
     """Look-ups over the cells; `sources` describes each source id."""
 
-    def __init__(self, cells: Iterable[Cell], sources: Mapping[str, str]) -> None:
+    def __init__(
+        self, cells: Iterable[Cell], sources: Mapping[str, str], learned: Mapping[Place, Learned] | None = None
+    ) -> None:
         self.sources = dict(sources)
+        self._learned = dict(learned or {})
         self._cells: dict[Key, list[Cell]] = {}
         for cell in cells:
             self._cells.setdefault((cell.domain, cell.operator, cell.target), []).append(cell)
@@ -139,7 +157,13 @@ class Matrix:
         finding = next((cell for cell in covering if cell.evidence is Evidence.PRACTITIONER), None)
         if fact is None and finding is None:
             return None
-        return Judgement(_combined(fact, finding), fact, finding)
+        return Judgement(
+            _combined(fact, finding), fact, finding, self._learned.get((domain, operator, version, target))
+        )
+
+    def taught(self, learned: Mapping[Place, Learned]) -> "Matrix":
+        """The matrix with what was learned on a cluster beside its facts; this one stays as it is."""
+        return Matrix(self, self.sources, learned)
 
 
 def _combined(fact: Cell | None, finding: Cell | None) -> int:

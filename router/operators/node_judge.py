@@ -45,8 +45,10 @@ class NodeJudge:
             sources = dict.fromkeys((*self._described(cell), *filter(None, body.source.split("; "))))
             return Finding(min(2, body.score), f"{cell.limits} {body.detail}", "; ".join(sources))
         score, detail = verified or self._within_limits(node, judgement.score, judgement.fact or cell)
-        if said := _said_by_practitioners(judgement):
-            detail = f"{detail}; {said}" if detail else said
+        for said in (_said_by_practitioners(judgement), _said_by_times(judgement, score)):
+            detail = "; ".join(filter(None, (detail, said)))
+        if judgement.learned is not None:
+            score = judgement.learned.applied_to(score)
         return Finding(score, detail, "; ".join(self._described(cell)))
 
     def _described(self, cell: Cell) -> list[str]:
@@ -99,6 +101,11 @@ class NodeJudge:
     def _score(self, node: Node, target: Target) -> int:
         judgement = self._matrix.judge(node.domain, node.operator, node.version, target)
         return 0 if judgement is None else judgement.score
+
+
+def _said_by_times(judgement: Judgement, score: int) -> str:
+    """What was learned on this cluster, where it speaks of the operator as it runs here."""
+    return judgement.learned.text if judgement.learned is not None and score >= 3 else ""
 
 
 def _said_by_practitioners(judgement: Judgement) -> str:

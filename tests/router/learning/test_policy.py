@@ -148,11 +148,15 @@ def test_whatever_is_measured_shares_sum_to_one_and_keep_floor_and_guards(
 
 def test_explain_shows_what_was_measured_and_what_it_counts(fleet_of: FleetOf, state_of: StateOf) -> None:
     fleet = fleet_of("cuda-0", "rocm-0", extras=bandwidths(cuda_0=3000, rocm_0=300))
-    known = beliefs(cuda_0=SLOW, rocm_0=Evidence(0.004, 92, remembered=20, version=3))
+    known = beliefs(cuda_0=SLOW, rocm_0=Evidence(0.004, 92, remembered=20, version=3, learned_at=1.7e9))
     table = decide(fleet, state_of(cuda_0="m", rocm_0="m"), {}, {}, beliefs=known)
     cuda, rocm = explain("m", fleet, table)["backends"]
-    assert rocm["evidence"] == {"seconds": 0.004, "requests": 92, "remembered": 20, "version": 3}
+    assert rocm["evidence"] == {
+        "seconds": 0.004, "requests": 92, "remembered": 20, "version": 3, "learned_at": 1.7e9,
+    }  # fmt: skip
     assert "measured: 4 ms a request without waiting: weight x 1; counts as 92 requests" in rocm["reasons"][0]
-    assert rocm["reasons"][1] == "20 of these requests stand for its pool's learned time (lessons 3)"
+    assert rocm["reasons"][1] == (
+        "20 of these requests stand for its pool's time, measured on this cluster up to 2023-11-14 (lessons 3)"
+    )
     assert rocm["reasons"][2] == "memory bandwidth is 10% of the fastest candidate's"
     assert cuda["factors"]["measured"] < 0.02
