@@ -86,8 +86,8 @@ class Crew(Generic[Item]):
             except Interrupted:
                 return
             except ImageError as error:
-                self.errors.append(error)
                 self._halt.set()
+                self.errors.append(error)
             except BaseException as error:  # noqa: BLE001 - raised again by run()
                 self._crash = error
                 self._halt.set()

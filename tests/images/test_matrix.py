@@ -1,6 +1,9 @@
 """Reading the matrix and choosing what to build."""
 
+import ast
+import sys
 from copy import deepcopy
+from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +13,7 @@ import yaml
 from images.errors import MatrixError
 from images.lockfile import closure, read
 from images.matrix import Matrix, choose, load
-from images.render import HERE, LOCK
+from images.render import APP_PACKAGES, HERE, LOCK, app_files
 from tests.images.fakes import MATRIX
 
 
@@ -39,6 +42,38 @@ def test_versions_that_the_matrix_states_are_those_of_the_lock() -> None:
             for name, package in stated.items():
                 if package in variant.roots and name in variant.versions:
                     assert locked[package].lines[0].startswith(f"{package}=={variant.versions[name]} ")
+
+
+def test_the_router_image_has_every_package_that_its_code_imports() -> None:
+    [row] = choose(load(), ["router"], offline=True)
+    installed = set(closure(read(LOCK), row.variant.roots))
+    modules = {
+        name
+        for file in app_files(row.python).values()
+        if isinstance(file.content, Path) and file.content.suffix == ".py"
+        for name in imported(file.content)
+    }
+    # Triton's own module is where Triton is.
+    foreign = modules - sys.stdlib_module_names - {*APP_PACKAGES, "triton_python_backend_utils"}
+    distributions = packages_distributions()
+    missing = {
+        name
+        for name in foreign
+        if not installed & {each.lower().replace("_", "-") for each in distributions.get(name, ())}
+    }
+    assert len(foreign) > 10
+    assert missing == set()
+
+
+def imported(file: Path) -> set[str]:
+    """The top-level modules that a file imports, wherever it does."""
+    found = set()
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            found.add(node.module.partition(".")[0])
+    return found
 
 
 def test_every_image_is_chosen_in_its_default_variant(matrix: Matrix) -> None:
@@ -104,3 +139,20 @@ def test_a_matrix_that_is_no_yaml_is_said_to_be_that(tmp_path: Path) -> None:
     file.write_text("images: [")
     with pytest.raises(MatrixError, match="cannot be read"):
         load(file)
+
+
+def test_a_row_that_gets_wheels_needs_to_know_the_c_library_they_must_fit(tmp_path: Path) -> None:
+    document = deepcopy(MATRIX)
+    del document["bases"]["bookworm"]["glibc"]
+    with pytest.raises(MatrixError, match="cpu:bookworm gets wheels, and base 'bookworm' has no glibc"):
+        load(written(tmp_path, document))
+
+
+def test_another_matrix_can_be_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("IMAGES_MATRIX", str(written(tmp_path, MATRIX)))
+    assert load().bases["vendor"].image == "registry.example/triton:1"
+
+
+def test_an_image_is_held_to_what_its_parents_promise(matrix: Matrix) -> None:
+    [row] = choose(matrix, ["cuda"], offline=False)
+    assert row.levels == ("common", "triton", "cuda")

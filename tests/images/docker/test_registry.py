@@ -118,12 +118,14 @@ def vendor(registry: Registry, engine: Engine, client: Any, bookworm: str, tmp_p
     before = names(client)
     yield pushed
     for name in names(client) - before:
-        client.images.remove(name, force=True)
+        if engine.image_id(name):  # the last tag of an image takes its digests along
+            client.images.remove(name, force=True)
 
 
 def names(client: Any) -> set[str]:
-    """Every name that the engine has."""
-    return {name for image in client.images.list() for name in image.attrs["RepoTags"] or ()}
+    """Every name that the engine has, digests too."""
+    kinds = ("RepoTags", "RepoDigests")
+    return {name for image in client.images.list() for kind in kinds for name in image.attrs[kind] or ()}
 
 
 def test_a_base_is_pinned_pulled_by_its_digest_and_built_on(vendor: Pushed, engine: Engine) -> None:
