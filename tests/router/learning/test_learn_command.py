@@ -1,10 +1,7 @@
 """`bimetal learn`: versions, dry runs and the way back."""
 
 import json
-import shlex
 from collections.abc import Callable, Iterator
-from configparser import ConfigParser
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +9,6 @@ import typer
 import yaml
 from typer.testing import CliRunner
 
-import router.learning
 from router.errors import BimetalError, StoreError
 from router.fleet import Fleet
 from router.learning.cli import learn
@@ -134,13 +130,3 @@ def test_a_version_that_is_not_written_leaves_no_event(bench: Bench) -> None:
     with pytest.raises(StoreError, match="cannot be written"):
         bench.store.record(Record(LESSONS, broken, "without a time", "{}"), events=[])
     assert bench.memory.lessons()[0] == 0
-
-
-def test_the_timer_starts_a_service_whose_command_exists() -> None:
-    folder = Path(router.learning.__file__).parent
-    units = {suffix: ConfigParser(strict=False, interpolation=None) for suffix in ("service", "timer")}
-    for suffix, unit in units.items():
-        unit.optionxform = str  # type: ignore[assignment,method-assign]  # systemd's keys have capitals
-        unit.read(folder / f"bimetal-learn.{suffix}")
-    assert units["timer"]["Timer"]["OnCalendar"] == "weekly"
-    assert shlex.split(units["service"]["Service"]["ExecStart"])[-2:] == ["bimetal", learn.__name__]
