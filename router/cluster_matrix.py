@@ -15,7 +15,7 @@ def cluster_matrix(fleet: Fleet) -> Matrix:
         ResultsError: a document of verified results cannot be used.
         StoreError: the store cannot be read.
     """
-    store = Store(fleet.store_url)
+    store = Store(fleet.database_url)
     try:
         version, lessons = Memory(store).lessons()
     finally:

@@ -16,6 +16,7 @@ from pydantic_core import ErrorDetails
 from router.errors import FleetFileError
 from router.learning.settings import LearningSettings
 from router.security.settings import Gap, Security
+from router.store_url import StoreUrl, leaves_unprotected, parse_store_url, sqlite_url
 
 Port = int
 Vendor = Literal["nvidia", "amd", "cpu"]
@@ -206,6 +207,8 @@ class Fleet(_Section):
     probes: ProbeSettings = ProbeSettings()
     learning: LearningSettings = LearningSettings()
     security: Security = Security()
+    store_url: StoreUrl | None = None
+    """Where the gateways of one cluster share their state; None: a file in `state_dir`, for one gateway."""
     models: dict[str, ModelSettings] = Field(default_factory=dict)
     pools: dict[str, Pool] = Field(min_length=1)
     backends: tuple[Backend, ...] = Field(min_length=1)
@@ -237,12 +240,18 @@ class Fleet(_Section):
     def unsafe(self) -> Iterator[Gap]:
         """What is missing before these addresses may be bound."""
         tls_backends = [i for i, backend in enumerate(self.backends) if backend.tls]
-        return self.security.gaps(self.gateway.host, self.router.host, tls_backends)
+        yield from self.security.gaps(self.gateway.host, self.router.host, tls_backends)
+        if not self.security.insecure and leaves_unprotected(parse_store_url(self.database_url)):
+            yield Gap(
+                ("store_url",),
+                "the database is on another host: expected sslmode=verify-full and sslrootcert=/FILE in the URL "
+                "(docs/security.md), or security.insecure: true",
+            )
 
     @property
-    def store_url(self) -> str:
-        """The SQLAlchemy URL of the state store."""
-        return f"sqlite:///{self.state_dir / 'router.db'}"
+    def database_url(self) -> str:
+        """The SQLAlchemy URL of the state store; it may hold a password."""
+        return self.store_url.get_secret_value() if self.store_url else sqlite_url(self.state_dir)
 
     def backend(self, name: str) -> Backend:
         """The backend of that name. Raises KeyError."""
@@ -303,7 +312,12 @@ def _dotted(key: tuple[str | int, ...]) -> str:
 def _describe(path: Path, node: yaml.Node | None, error: ErrorDetails) -> str:
     where = _dotted(error["loc"]) or "the file as a whole"
     # What stands in the security section may be a secret that belongs into a file of its own.
-    hidden = error["type"] in {"missing", "value_error"} or error["loc"][:1] == ("security",)
+    # So may a URL, whatever its key was meant to be.
+    hidden = (
+        error["type"] in {"missing", "value_error"}
+        or error["loc"][:1] in {("security",), ("store_url",)}
+        or "://" in str(error["input"])
+    )
     shown = "" if hidden else f", not {error['input']!r}"
     return f"{path}:{_line_of(node, error['loc'])}: {where}: {error['msg']}{shown}."
 

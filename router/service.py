@@ -46,7 +46,7 @@ class Service:
     def __init__(self, fleet: Fleet, http: aiohttp.ClientSession) -> None:
         self._fleet = fleet
         fleet.state_dir.mkdir(parents=True, exist_ok=True)
-        self._store = Store(fleet.store_url)
+        self._store = Store(fleet.database_url)
         self._discovery = DiscoveryService(self._snapshot)
         self._circle = Circle(fleet, self._store, self._discovery.publish, self._look_again, time.time)
         dialer = Dialer(fleet.security.internal)

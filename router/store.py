@@ -1,77 +1,48 @@
-"""What must outlive a restart: breaker states, the timeline of events and what was learned.
+"""The store: what all gateways of a cluster share, and what must outlive a restart.
 
-SQLite by default, any SQLAlchemy URL.
+The truth about each backend, the timeline of events, and what was learned. An SQLite file by default, which gateways of
+one host may share; PostgreSQL where several hosts have one.
 
-A store that is down stops nothing: the router goes on from memory, `Store.error` says so, and what could not be written
-is written when it is back.
+A store that is down stops nothing: the router goes on from memory, and what could not be written is written when it is
+back. Every call ends within seconds.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 
-from sqlalchemy import Float, Index, Integer, String, Text, create_engine, delete, func, select
-from sqlalchemy.exc import SQLAlchemyError
-from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
+from sqlalchemy import Insert, Update, delete, func, insert, select, update
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import Session
 
+from router.database import Database
 from router.errors import StoreError
-from router.policy.breaker import NEW, Breaker, State, Tier
+from router.event import Event
+from router.policy.shared import UNKNOWN, Shared, news
+from router.store_tables import BackendRow, EventRow, LearnedRow, columns_of, create_missing, shared_of
 
-
-class _Base(DeclarativeBase):
-    pass
-
-
-class _BreakerRow(_Base):
-    __tablename__ = "breaker"
-    backend: Mapped[str] = mapped_column(String(63), primary_key=True)
-    state: Mapped[str] = mapped_column(String(16))
-    failures: Mapped[int] = mapped_column(Integer)
-    successes: Mapped[int] = mapped_column(Integer)
-    tier: Mapped[str | None] = mapped_column(String(16))
-    until: Mapped[float | None] = mapped_column(Float)
-    reason: Mapped[str] = mapped_column(Text)
-
-
-class _DrainRow(_Base):
-    __tablename__ = "drain"
-    backend: Mapped[str] = mapped_column(String(63), primary_key=True)
-
-
-class _EventRow(_Base):
-    __tablename__ = "event"
-    id: Mapped[int] = mapped_column(Integer, primary_key=True, autoincrement=True)
-    at: Mapped[float] = mapped_column(Float)
-    backend: Mapped[str] = mapped_column(String(63))
-    kind: Mapped[str] = mapped_column(String(32))
-    text: Mapped[str] = mapped_column(Text)
-    __table_args__ = (Index("event_at", "at"),)
+_MOST_CONFLICTS = 10
 
 
 @dataclass(frozen=True)
-class Remembered:
-    """What the store knows of the backends: breakers with a history, and the drained ones."""
+class Held:
+    """What the store holds of one backend; version 0 where it holds nothing."""
 
-    breakers: Mapping[str, Breaker]
-    drained: frozenset[str]
+    version: int = 0
+    shared: Shared = UNKNOWN
 
 
-class _LearnedRow(_Base):
-    __tablename__ = "learned"
-    kind: Mapped[str] = mapped_column(String(32), primary_key=True)
-    version: Mapped[int] = mapped_column(Integer, primary_key=True)
-    at: Mapped[float] = mapped_column(Float)
-    reason: Mapped[str] = mapped_column(Text)
-    document: Mapped[str] = mapped_column(Text)
+NOTHING = Held()
 
 
 @dataclass(frozen=True)
-class Event:
-    """Something that happened to a backend; `at` is a Unix time in seconds."""
+class Exchange:
+    """What the store holds after ours was merged in; how many seconds its clock is ahead of ours, and how exactly."""
 
-    at: float
-    backend: str
-    kind: str
-    text: str
+    held: Mapping[str, Held]
+    seconds_ahead: float
+    uncertainty: float
 
 
 @dataclass(frozen=True)
@@ -86,71 +57,64 @@ class Record:
 
 
 class Store:
-    """Reads once at start, writes after each change.
+    """Opens nothing before it is asked.
 
     Args:
-        url: an SQLAlchemy database URL.
+        url: an SQLAlchemy database URL; ValueError if it is not supported.
+        clock: Unix time in seconds.
     """
 
-    def __init__(self, url: str) -> None:
-        self._engine = create_engine(url)
-        self._url = self._engine.url.render_as_string(hide_password=True)
-        self._has_tables = False
+    def __init__(self, url: str, clock: Callable[[], float] = time.time) -> None:
+        self._database = Database(url, create_missing, clock)
 
-    def load(self) -> Remembered:
-        """What was last saved; creates the tables in an empty database.
+    def exchange(self, ours: Mapping[str, Shared], bases: Mapping[str, Held], events: Sequence[Event] = ()) -> Exchange:
+        """Merge what is true here with what the store holds, and write what is new, with the events that led to it.
 
-        Raises:
-            StoreError: the database cannot be opened or read.
-        """
-        try:
-            self._make_tables()
-            with Session(self._engine) as session:
-                breakers = {row.backend: _breaker(row) for row in session.scalars(select(_BreakerRow))}
-                return Remembered(breakers, frozenset(session.scalars(select(_DrainRow.backend))))
-        except (SQLAlchemyError, ValueError) as error:
-            raise self._error("read", error) from error
+        A row is written only over the version that was merged; where another gateway was faster, its row is read and
+        merged again.
 
-    def save(self, known: Remembered, events: list[Event]) -> None:
-        """Write what is known now, and the events that led to it, in one transaction.
+        Args:
+            ours: of every backend that concerns us.
+            bases: what the store held when ours went on from it; a missing one was never read.
+            events: those whose key the timeline has already are left out.
 
         Raises:
-            StoreError: nothing was written.
+            StoreError: nothing was written; or all was, and the answer was lost: then it may be written again.
         """
-        try:
-            self._make_tables()
-            with Session(self._engine) as session, session.begin():
-                session.execute(delete(_BreakerRow))
-                session.execute(delete(_DrainRow))
-                session.add_all(_row(name, b) for name, b in known.breakers.items() if b != NEW)
-                session.add_all(_DrainRow(backend=name) for name in known.drained)
-                session.add_all(_event_row(e) for e in events)
-        except SQLAlchemyError as error:
-            raise self._error("written", error) from error
+        with self._database.transaction("read") as session:
+            held = _read(session, ours)
+            ahead, uncertainty = self._database.seconds_ahead(session)
+        changed = [name for name in sorted(ours) if news(_shared(bases.get(name)), ours[name], held[name].shared)]
+        if changed or events:
+            with self._database.transaction("written") as session:
+                for name in changed:
+                    held[name] = _settle(session, name, bases.get(name), ours[name], held[name])
+                _add(session, events)
+        return Exchange(held, ahead, uncertainty)
 
     def events(self, limit: int) -> list[Event]:
         """The newest events, newest first. Raises StoreError."""
-        newest = select(_EventRow).order_by(_EventRow.id.desc()).limit(limit)
-        try:
-            with Session(self._engine) as session:
-                return [Event(r.at, r.backend, r.kind, r.text) for r in session.scalars(newest)]
-        except SQLAlchemyError as error:
-            raise self._error("read", error) from error
+        newest = select(EventRow).order_by(EventRow.id.desc()).limit(limit)
+        with self._database.transaction("read") as session:
+            return [Event(r.at, r.backend, r.kind, r.text, r.key) for r in session.scalars(newest)]
 
     def newest(self, kind: str) -> Record | None:
         """The newest version of a kind. Raises StoreError."""
         records = self.records(kind, limit=1)
         return records[0] if records else None
 
+    def newest_of_each(self, beginning: str) -> list[Record]:
+        """The newest version of each kind whose name begins so, by name. Raises StoreError."""
+        kinds = select(LearnedRow.kind).where(LearnedRow.kind.startswith(beginning, autoescape=True)).distinct()
+        with self._database.transaction("read") as session:
+            names = sorted(session.scalars(kinds))
+        return [record for name in names if (record := self.newest(name))]
+
     def records(self, kind: str, limit: int | None = None) -> list[Record]:
         """The versions of a kind, newest first. Raises StoreError."""
-        wanted = select(_LearnedRow).where(_LearnedRow.kind == kind).order_by(_LearnedRow.version.desc()).limit(limit)
-        try:
-            self._make_tables()
-            with Session(self._engine) as session:
-                return [Record(r.kind, r.at, r.reason, r.document, r.version) for r in session.scalars(wanted)]
-        except SQLAlchemyError as error:
-            raise self._error("read", error) from error
+        wanted = select(LearnedRow).where(LearnedRow.kind == kind).order_by(LearnedRow.version.desc()).limit(limit)
+        with self._database.transaction("read") as session:
+            return [Record(r.kind, r.at, r.reason, r.document, r.version) for r in session.scalars(wanted)]
 
     def record(self, new: Record, events: Sequence[Event] = (), keep: int | None = None) -> int:
         """Add a version, and events, in one transaction; the version's number.
@@ -161,60 +125,73 @@ class Store:
         Raises:
             StoreError: nothing was written.
         """
-        newest = select(func.max(_LearnedRow.version)).where(_LearnedRow.kind == new.kind)
-        try:
-            self._make_tables()
-            with Session(self._engine) as session, session.begin():
-                version = (session.scalar(newest) or 0) + 1
-                session.add(
-                    _LearnedRow(kind=new.kind, version=version, at=new.at, reason=new.reason, document=new.document)
-                )
-                session.add_all(_event_row(e) for e in events)
-                if keep is not None:
-                    old = _LearnedRow.version <= version - keep
-                    session.execute(delete(_LearnedRow).where(_LearnedRow.kind == new.kind, old))
-        except SQLAlchemyError as error:
-            raise self._error("written", error) from error
+        for _ in range(_MOST_CONFLICTS):
+            try:
+                return self._record(new, events, keep)
+            except StoreError as error:
+                if not isinstance(error.__cause__, IntegrityError):
+                    raise
+                taken = error  # another gateway took the number at the same moment
+        raise taken
+
+    def _record(self, new: Record, events: Sequence[Event], keep: int | None) -> int:
+        newest = select(func.max(LearnedRow.version)).where(LearnedRow.kind == new.kind)
+        with self._database.transaction("written") as session:
+            version = (session.scalar(newest) or 0) + 1
+            row = {"kind": new.kind, "version": version, "at": new.at, "reason": new.reason, "document": new.document}
+            session.execute(insert(LearnedRow).values(row))
+            _add(session, events)
+            if keep is not None:
+                old = LearnedRow.version <= version - keep
+                session.execute(delete(LearnedRow).where(LearnedRow.kind == new.kind, old))
         return version
 
     def close(self) -> None:
         """Give the connections back."""
-        self._engine.dispose()
-
-    def _make_tables(self) -> None:
-        if not self._has_tables:
-            _Base.metadata.create_all(self._engine)
-            self._has_tables = True
-
-    def _error(self, verb: str, error: Exception) -> StoreError:
-        return StoreError(
-            f"the state store {self._url} cannot be {verb}: {getattr(error, 'orig', None) or error}.",
-            "Check that its folder or server exists, is writable and has space.",
-        )
+        self._database.close()
 
 
-def _breaker(row: _BreakerRow) -> Breaker:
-    return Breaker(
-        State(row.state),
-        row.failures,
-        row.successes,
-        Tier(row.tier) if row.tier else None,
-        row.until,
-        row.reason,
-    )
+def _settle(session: Session, name: str, base: Held | None, ours: Shared, held: Held) -> Held:
+    """Merge and write until nobody was faster; what the store holds then."""
+    for _ in range(_MOST_CONFLICTS):
+        true = news(_shared(base), ours, held.shared)
+        if true is None:
+            return held
+        if _swap(session, name, held.version, true):
+            return Held(held.version + 1, true)
+        held = _read(session, [name])[name]
+    raise StoreError(f"the state store's row of {name} is changed all the time.", "It is tried again in a moment.")
 
 
-def _row(name: str, b: Breaker) -> _BreakerRow:
-    return _BreakerRow(
-        backend=name,
-        state=b.state.value,
-        failures=b.failures,
-        successes=b.successes,
-        tier=b.tier.value if b.tier else None,
-        until=b.until,
-        reason=b.reason,
-    )
+def _shared(held: Held | None) -> Shared | None:
+    return held.shared if held else None
 
 
-def _event_row(event: Event) -> _EventRow:
-    return _EventRow(at=event.at, backend=event.backend, kind=event.kind, text=event.text)
+def _read(session: Session, names: Iterable[str]) -> dict[str, Held]:
+    held = dict.fromkeys(names, NOTHING)
+    rows = select(BackendRow).where(BackendRow.name.in_(held)).execution_options(populate_existing=True)
+    held |= {row.name: Held(row.version, shared_of(row)) for row in session.scalars(rows)}
+    return held
+
+
+def _swap(session: Session, name: str, version: int, shared: Shared) -> bool:
+    """Replace that version of a backend's row; False if the store does not hold it any more."""
+    columns = columns_of(shared) | {"version": version + 1}
+    statement: Insert | Update
+    if version == 0:
+        statement = _insert_new(session, BackendRow).values(name=name, **columns)
+    else:
+        statement = update(BackendRow).where(BackendRow.name == name, BackendRow.version == version).values(columns)
+    return session.connection().execute(statement.returning(BackendRow.name)).first() is not None
+
+
+def _add(session: Session, events: Sequence[Event]) -> None:
+    if events:
+        session.connection().execute(_insert_new(session, EventRow).values([asdict(event) for event in events]))
+
+
+def _insert_new(session: Session, table: type) -> Insert:
+    """Inserts the rows that are not there yet."""
+    if session.get_bind().dialect.name == "sqlite":
+        return sqlite.insert(table).on_conflict_do_nothing()
+    return postgresql.insert(table).on_conflict_do_nothing()

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import asdict
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -39,7 +38,7 @@ def admin_routes(circle: Circle, store: Store, discovery: DiscoveryService) -> l
 
     async def get_events(_request: Request) -> Response:
         events = await asyncio.to_thread(store.events, _MOST_EVENTS)
-        return JSONResponse([asdict(e) for e in events])
+        return JSONResponse([{"at": e.at, "backend": e.backend, "kind": e.kind, "text": e.text} for e in events])
 
     def act(action: Callable[[str], None]) -> Callable[[Request], Awaitable[Response]]:
         async def answer(request: Request) -> Response:

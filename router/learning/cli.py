@@ -9,11 +9,12 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from router.event import Event
 from router.fleet import Fleet, load_fleet
 from router.learning.documents import Lessons
 from router.learning.fold import LEAST_REQUESTS, Change, OperatorChange, compare, compare_operators, fold
 from router.learning.memory import Memory
-from router.store import Event, Store
+from router.store import Store
 
 
 def learn(
@@ -28,7 +29,7 @@ def learn(
 ) -> None:
     """Fold the week's measured service times into per-pool lessons: versioned, explained, reversible."""
     loaded = load_fleet(fleet)
-    store = Store(loaded.store_url)
+    store = Store(loaded.database_url)
     try:
         answer = next_version(loaded, Memory(store), time.time(), dry_run=dry_run, revert=revert)
     finally:
@@ -49,7 +50,7 @@ def next_version(
         StoreError: the store cannot be read or written.
     """
     current, before = memory.lessons()
-    after = fold(memory.statistics(), fleet, before, now) if revert is None else memory.lessons_of(revert)
+    after = fold(memory.measured(now), fleet, before, now) if revert is None else memory.lessons_of(revert)
     changes, operators = compare(before, after), compare_operators(before, after)
     reason = f"learned from {_requests(after)} requests" if revert is None else f"reverted to version {revert}"
     version = current

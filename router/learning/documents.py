@@ -7,7 +7,8 @@ from router.operators.matrix import Place
 from router.operators.targets import Target
 
 STATISTICS = "statistics"
-"""Kind of the record that holds a `Statistics`: written by the router, only the newest is kept."""
+"""Kind of the record that holds a `Statistics`, and begin of its name: each router writes its own, only the newest is
+kept."""
 LESSONS = "lessons"
 """Kind of the record that holds a `Lessons`: written by `bimetal learn`, every version is kept."""
 

@@ -1,11 +1,14 @@
 """The keeper: runs the learner beside the circle and keeps its memory in the store."""
 
 import asyncio
+import hashlib
+import socket
 from collections.abc import Callable
 
 import structlog
 
 from router.errors import StoreError
+from router.event import Event
 from router.feedback.outcome import Try
 from router.fleet import Fleet
 from router.learning.evidence import Beliefs
@@ -13,7 +16,7 @@ from router.learning.learner import Learner
 from router.learning.memory import Memory
 from router.learning.operator_fold import learned_cells
 from router.operators.matrix import Learned, Place
-from router.store import Event, Store
+from router.store import Store
 
 log = structlog.get_logger(__name__)
 
@@ -36,7 +39,9 @@ class Keeper:
     ) -> None:
         self._settings = fleet.learning
         self._learner = Learner(fleet.learning, {b.name: b.pool for b in fleet.backends})
-        self._memory = Memory(store)
+        # Stable over restarts; a host may run several routers, each with a state directory of its own.
+        here = hashlib.sha256(f"{socket.gethostname()}:{fleet.state_dir}".encode()).hexdigest()[:16]
+        self._memory = Memory(store, gateway=here)
         self._note = note
         self._clock = clock
         self._recalled = False

@@ -8,12 +8,12 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 
+from router.event import Event
 from router.feedback.outcome import Try
 from router.learning.documents import ArmRecord, BeliefRecord, Lessons, PoolTime, Statistics
 from router.learning.evidence import Beliefs, Evidence, Key, combine
 from router.learning.settings import LearningSettings
 from router.learning.sketch import Sketch
-from router.store import Event
 
 QUANTILE = 0.25
 """A request's time is service and waiting. In an M/M/1 queue a request finds nobody before it with probability

@@ -5,26 +5,42 @@ from typing import TypeVar
 from pydantic import ValidationError
 
 from router.errors import BimetalError, StoreError
+from router.event import Event
 from router.learning.documents import LESSONS, STATISTICS, Lessons, Statistics
-from router.store import Event, Record, Store
+from router.store import Record, Store
 
 _Document = TypeVar("_Document", Statistics, Lessons)
 
 
-class Memory:
-    """Statistics (the newest only) and lessons (every version)."""
+_WEEK_S = 7 * 86400.0
 
-    def __init__(self, store: Store) -> None:
+
+class Memory:
+    """Statistics (each gateway's newest) and lessons (every version, for all gateways).
+
+    Args:
+        gateway: what tells this gateway from the others at one store, at most 20 characters.
+    """
+
+    def __init__(self, store: Store, gateway: str = "") -> None:
         self._store = store
+        self._kind = f"{STATISTICS}/{gateway}" if gateway else STATISTICS
 
     def statistics(self) -> Statistics:
-        """The newest; empty if there are none. Raises StoreError."""
-        record = self._store.newest(STATISTICS)
+        """This gateway's; those of another, where it has none yet; empty if there are none. Raises StoreError."""
+        records = {record.kind: record for record in self._store.newest_of_each(STATISTICS)}
+        latest = max(records.values(), key=lambda record: record.at, default=None)
+        record = records.get(self._kind, latest)
         return _read(Statistics, record) if record else Statistics()
 
+    def measured(self, now: float) -> Statistics:
+        """The arms of all gateways that have measured within a week, side by side. Raises StoreError."""
+        records = [r for r in self._store.newest_of_each(STATISTICS) if now - r.at <= _WEEK_S]
+        return Statistics(arms=tuple(arm for record in records for arm in _read(Statistics, record).arms))
+
     def save_statistics(self, statistics: Statistics, now: float) -> None:
-        """Replace the statistics. Raises StoreError."""
-        self._store.record(Record(STATISTICS, now, "measured", statistics.model_dump_json()), keep=1)
+        """Replace this gateway's. Raises StoreError."""
+        self._store.record(Record(self._kind, now, "measured", statistics.model_dump_json()), keep=1)
 
     def lessons(self) -> tuple[int, Lessons]:
         """The newest version, and its number; (0, empty) if nothing was ever learned. Raises StoreError."""

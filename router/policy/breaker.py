@@ -35,7 +35,7 @@ class Tier(StrEnum):
     HARDWARE = "hardware"
 
 
-_SEVERITY = {Tier.TRANSIENT: 0, Tier.PERSISTENT: 1, Tier.HARDWARE: 2}
+SEVERITY = {Tier.TRANSIENT: 0, Tier.PERSISTENT: 1, Tier.HARDWARE: 2}
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def fail(breaker: Breaker, tier: Tier, reason: str, now: float, settings: Breake
         return breaker
     failures = breaker.failures + 1
     run = breaker.tier if breaker.failures and breaker.tier else tier
-    worst = max(run, tier, key=_SEVERITY.__getitem__)
+    worst = max(run, tier, key=SEVERITY.__getitem__)
     if failures >= settings.isolate_after:
         cooldown = settings.persistent_cooldown_s if worst is Tier.PERSISTENT else settings.transient_cooldown_s
         return Breaker(State.ISOLATED, failures, tier=worst, until=now + cooldown, reason=reason)

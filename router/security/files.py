@@ -10,6 +10,7 @@ import structlog
 from router.errors import FleetFileError, SecretFileError
 from router.fleet import Fleet, point_at
 from router.security.secrets import check_mode, read_api_keys, read_token
+from router.store_url import parse_store_url
 
 log = structlog.get_logger(__name__)
 
@@ -35,6 +36,7 @@ def check_security_files(fleet_file: Path, fleet: Fleet) -> None:
     if security.admin_token:
         token = security.admin_token
         checks.append((("admin_token",), lambda: read_token(token)))
+    _check_store_url(fleet_file, fleet)
     for key_in_section, check in checks:
         try:
             check()
@@ -43,6 +45,16 @@ def check_security_files(fleet_file: Path, fleet: Fleet) -> None:
             raise FleetFileError(f"{where}: {error.what}", error.next_step) from error
     if security.insecure:
         log.warning("security.insecure is set: ports that other hosts reach may be open to all of them")
+
+
+def _check_store_url(fleet_file: Path, fleet: Fleet) -> None:
+    mode = stat.S_IMODE(fleet_file.stat().st_mode)
+    if parse_store_url(fleet.database_url).password and mode & 0o077:
+        raise FleetFileError(
+            f"{point_at(fleet_file, ('store_url',))}: the URL holds a password and the file's mode is {mode:04o}: "
+            "expected 0600, so that only its owner can read it.",
+            "Better: name a password file instead (?passfile=/FILE, docs/security.md).",
+        )
 
 
 def _check_pair(certificate: Path, key: Path) -> None:

@@ -15,8 +15,8 @@ import pytest
 import tritonclient.grpc as triton_grpc
 
 from tests.e2e.cluster import Cluster, wait_until
+from tests.e2e.more_gateways import another_gateway
 from tests.e2e.requests import tensor
-from tests.e2e.second_gateway import second_gateway
 
 MODEL = "identity_bytes"
 STOPPED_S, RUNNING_S = 0.06, 0.008
@@ -44,8 +44,8 @@ def slowed_down(pid: int) -> Iterator[None]:
 
 @pytest.fixture
 def learning(cluster: Cluster, tmp_path: Path) -> Iterator[Cluster]:
-    """A gateway that learns; the cluster's own does not, because its pools share one processor."""
-    with second_gateway(cluster, tmp_path, learning={"enabled": True}) as second:
+    """A router and a gateway that learn: the cluster's own do not, for its pools share one processor."""
+    with another_gateway(cluster, tmp_path, learning={"enabled": True}) as second:
         yield second
 
 

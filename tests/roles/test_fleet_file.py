@@ -8,6 +8,8 @@ import pytest
 
 from router.fleet import Fleet, load_fleet
 
+STORE = "postgresql+psycopg://bimetal@db.example.org/bimetal?sslmode=verify-full&sslrootcert=/etc/bimetal/ca.crt"
+
 
 @pytest.fixture(scope="module")
 def fleet(
@@ -19,6 +21,7 @@ def fleet(
         "--inventory=ansible/inventories/example",
         '--extra-vars={"router_fleet_sections": {"breaker": {"isolate_after": 5}}}',
         '--extra-vars={"router_gateway_options": {"workers": 4}}',
+        f"--extra-vars=router_store_url={STORE}",
         bimetal_state_dir=state_dir,
     )
     assert result.returncode == 0, result.stdout
@@ -56,6 +59,10 @@ def test_the_router_learns_where_the_temperatures_of_gpu_hosts_are(fleet: Fleet)
 def test_the_gateway_binds_its_hosts_address_and_the_router_loopback(fleet: Fleet) -> None:
     assert (fleet.gateway.host, fleet.gateway.http_port) == ("192.0.2.1", 8000)
     assert fleet.router.host == "127.0.0.1"
+
+
+def test_the_store_that_several_gateways_share_reaches_the_router(fleet: Fleet) -> None:
+    assert fleet.database_url == STORE
 
 
 def test_extra_sections_and_gateway_options_reach_the_router(fleet: Fleet) -> None:

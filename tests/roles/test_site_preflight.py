@@ -52,8 +52,9 @@ def test_a_wrong_variable_of_a_triton_is_named(
         ({"router_xds_port": 20100}, ["More than one service of the fleet uses 127.0.0.1:20100"]),
         ({"triton_host": "triton.example"}, ["triton_host of cuda-0 is 'triton.example'", "expected an IP address"]),
         ({"triton_vendor": ""}, ["triton_vendor"]),
+        ({"router_store_url": "postgresql://bimetal:pw@db/bimetal"}, ["router_store_url holds a password", "passfile"]),
     ],
-    ids=["two services on one address", "a host name", "an empty vendor"],
+    ids=["two services on one address", "a host name", "an empty vendor", "a password in the fleet file"],
 )
 def test_a_fleet_that_cannot_work_is_refused(
     site: Site, state_dir: Path, variables: dict[str, object], words: list[str]

@@ -12,6 +12,7 @@ import pytest
 from router.fleet import Fleet
 from router.fleet_state import FleetState, absorb
 from router.observation import Observation, ServedModel
+from tests.postgres import Postgres
 
 
 @pytest.fixture
@@ -66,6 +67,15 @@ def state_of() -> Callable[..., FleetState]:
 def seen() -> Callable[..., Observation]:
     """`observation` as a fixture."""
     return observation
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """An empty database of each kind."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'router.db'}"
+    server: Postgres = request.getfixturevalue("postgres")
+    return server.url(server.new_database())
 
 
 @pytest.fixture(scope="session")

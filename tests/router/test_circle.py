@@ -1,206 +1,191 @@
 """The circle with its parts in place: what is observed comes out as a published table."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from onnx import TensorProto, helper, save
 
-from router.circle import Circle
 from router.errors import UnknownBackendError
 from router.feedback.outcome import Try
 from router.fleet import Fleet
 from router.observation import Observation, ThermalReading
 from router.policy.breaker import Breaker, State, Tier
-from router.store import Remembered, Store
+from router.policy.shared import Shared
+from router.store import Store
+from tests.router.bench import DEGRADED, ECC, EVEN, LOST, NAMES, WITHOUT, Bench, running
+from tests.router.conftest import observation
 
 RunAsync = Callable[[Coroutine[Any, Any, Any]], Any]
-LOST = frozenset({"upstream_connection_failure"})
-
-
-class Bench:
-    """A circle with a clock that stands still, and a record of what it published and asked for."""
-
-    def __init__(self, fleet: Fleet, store: Store) -> None:
-        self.now = 1000.0
-        self.published: list[dict[str, dict[str, float]]] = []
-        self.looked_at: list[str] = []
-        self._news = asyncio.Event()
-        self.circle = Circle(fleet, store, self._publish, self.looked_at.append, lambda: self.now)
-        self._task = asyncio.create_task(self.circle.run())
-
-    async def _publish(self) -> None:
-        self.published.append(
-            {m: {b: round(s, 3) for b, s in r.shares.items()} for m, r in self.circle.table.routes.items()}
-        )
-        self._news.set()
-
-    async def until(self, shares: dict[str, float]) -> None:
-        """Wait until the last published shares of model m are these."""
-        async with asyncio.timeout(5):
-            while not self.published or self.published[-1].get("m") != shares:
-                self._news.clear()
-                await self._news.wait()
-
-    async def saved(self) -> None:
-        """Wait until what happened so far is in the store."""
-        async with asyncio.timeout(5):
-            while self.circle._unsaved or not self.circle._recalled:
-                await asyncio.sleep(0.01)
-
-    async def stop(self) -> None:
-        self._task.cancel()
-        await asyncio.gather(self._task, return_exceptions=True)
+Scenario = Callable[[Bench], Coroutine[Any, Any, None]]
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(f"sqlite:///{tmp_path / 'router.db'}")
+def fleet(fleet_of: Callable[..., Fleet]) -> Fleet:
+    return fleet_of(*NAMES)
 
 
-def test_nothing_is_published_before_every_backend_was_probed(
-    fleet_of: Callable[..., Fleet], store: Store, run_async: RunAsync, seen: Callable[..., Observation]
-) -> None:
-    async def scenario() -> None:
-        bench = Bench(fleet_of("cuda-0", "rocm-0"), store)
-        bench.circle.observed(seen("cuda-0", "m"))
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    made = Store(f"sqlite:///{tmp_path / 'router.db'}")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def play(fleet: Fleet, store: Store, run_async: RunAsync) -> Callable[..., None]:
+    """Plays scenarios, each with a circle of its own, one after the other on one store."""
+
+    def each(*scenarios: Scenario, **options: Any) -> None:
+        async def one(scenario: Scenario) -> None:
+            async with running(fleet, store, **options) as bench:
+                await scenario(bench)
+
+        for scenario in scenarios:
+            run_async(one(scenario))
+
+    return each
+
+
+def test_nothing_is_published_before_every_backend_was_probed(play: Callable[..., None]) -> None:
+    async def scenario(bench: Bench) -> None:
+        bench.circle.observed(observation("cuda-0", "m"))
         await asyncio.sleep(0)
-        bench.circle.observed(seen("rocm-0", "m"))
-        await bench.until({"cuda-0": 0.5, "rocm-0": 0.5})
+        bench.circle.observed(observation("rocm-0", "m"))
+        await bench.until(EVEN)
         assert len(bench.published) == 1
-        await bench.stop()
 
-    run_async(scenario())
+    play(scenario, see=())
 
 
-def test_a_dead_backend_is_out_with_the_next_table(
-    fleet_of: Callable[..., Fleet], store: Store, run_async: RunAsync, seen: Callable[..., Observation]
-) -> None:
-    async def scenario() -> None:
-        bench = Bench(fleet_of("cuda-0", "rocm-0"), store)
-        for name in ("cuda-0", "rocm-0"):
-            bench.circle.observed(seen(name, "m"))
-        await bench.until({"cuda-0": 0.5, "rocm-0": 0.5})
+def test_a_dead_backend_is_out_with_the_next_table(play: Callable[..., None]) -> None:
+    async def scenario(bench: Bench) -> None:
+        await bench.until(EVEN)
         bench.circle.observed(Observation("cuda-0", error="refused"))
-        await bench.until({"cuda-0": 0.0, "rocm-0": 1.0})
-        await bench.stop()
+        await bench.until(WITHOUT)
 
-    run_async(scenario())
+    play(scenario)
 
 
-def test_a_backend_that_gets_hot_gives_up_requests_until_it_is_cool_or_silent(
-    fleet_of: Callable[..., Fleet], store: Store, run_async: RunAsync, seen: Callable[..., Observation]
-) -> None:
-    async def scenario() -> None:
-        bench = Bench(fleet_of("cuda-0", "rocm-0"), store)
-        for name in ("cuda-0", "rocm-0"):
-            bench.circle.observed(seen(name, "m"))
+def test_a_backend_that_gets_hot_gives_up_requests_until_it_is_cool_or_silent(play: Callable[..., None]) -> None:
+    async def scenario(bench: Bench) -> None:
         for margin in (40.0, None):
             bench.circle.felt(ThermalReading("cuda-0", 0.0))
             await bench.until({"cuda-0": 0.333, "rocm-0": 0.667})
             bench.circle.felt(ThermalReading("cuda-0", margin))
-            await bench.until({"cuda-0": 0.5, "rocm-0": 0.5})
-        await bench.stop()
+            await bench.until(EVEN)
 
-    run_async(scenario())
+    play(scenario)
 
 
-def test_a_lost_connection_is_looked_into_at_once_and_degrades(
-    fleet_of: Callable[..., Fleet], store: Store, run_async: RunAsync, seen: Callable[..., Observation]
-) -> None:
-    async def scenario() -> None:
-        bench = Bench(fleet_of("cuda-0", "rocm-0"), store)
-        for name in ("cuda-0", "rocm-0"):
-            bench.circle.observed(seen(name, "m"))
+def test_a_lost_connection_is_looked_into_at_once_and_degrades(play: Callable[..., None]) -> None:
+    async def scenario(bench: Bench) -> None:
         bench.circle.tried([Try("cuda-0", "m", flags=LOST)])
         assert bench.looked_at == ["cuda-0"]
-        await bench.until({"cuda-0": 0.333, "rocm-0": 0.667})
-        await bench.stop()
+        await bench.until(DEGRADED)
 
-    run_async(scenario())
-
-
-def test_a_fault_survives_a_restart_until_a_person_clears_it(
-    fleet_of: Callable[..., Fleet], store: Store, run_async: RunAsync, seen: Callable[..., Observation]
-) -> None:
-    async def scenario() -> None:
-        first = Bench(fleet_of("cuda-0", "rocm-0"), store)
-        for name in ("cuda-0", "rocm-0"):
-            first.circle.observed(seen(name, "m"))
-        first.circle.tried([Try("cuda-0", "m", grpc_status=13, message="uncorrectable ECC error")])
-        await first.until({"cuda-0": 0.0, "rocm-0": 1.0})
-        await first.saved()
-        await first.stop()
-        second = Bench(fleet_of("cuda-0", "rocm-0"), store)
-        for name in ("cuda-0", "rocm-0"):
-            second.circle.observed(seen(name, "m"))
-        await second.until({"cuda-0": 0.0, "rocm-0": 1.0})
-        second.circle.clear("cuda-0")
-        await second.until({"cuda-0": 0.5, "rocm-0": 0.5})
-        await second.stop()
-
-    run_async(scenario())
+    play(scenario)
 
 
-def test_an_isolation_ends_by_the_clock_alone(
-    fleet_of: Callable[..., Fleet], store: Store, run_async: RunAsync, seen: Callable[..., Observation]
-) -> None:
-    async def scenario() -> None:
-        store.load()
-        isolated = Breaker(State.ISOLATED, 3, tier=Tier.TRANSIENT, until=1300.0)
-        store.save(Remembered({"cuda-0": isolated}, frozenset()), [])
-        bench = Bench(fleet_of("cuda-0", "rocm-0"), store)
-        for name in ("cuda-0", "rocm-0"):
-            bench.circle.observed(seen(name, "m"))
-        await bench.until({"cuda-0": 0.0, "rocm-0": 1.0})
+def test_a_fault_survives_a_restart_until_a_person_clears_it(play: Callable[..., None]) -> None:
+    async def before(bench: Bench) -> None:
+        bench.circle.tried([Try("cuda-0", "m", grpc_status=13, message=ECC)])
+        await bench.until(WITHOUT)
+
+    async def after(bench: Bench) -> None:
+        await bench.until(WITHOUT)
+        bench.circle.clear("cuda-0")
+        await bench.until(EVEN)
+
+    play(before, after)
+
+
+def test_an_isolation_ends_by_the_clock_alone(play: Callable[..., None], store: Store) -> None:
+    isolated = Breaker(State.ISOLATED, 3, tier=Tier.TRANSIENT, until=1300.0)
+    store.exchange({"cuda-0": Shared(isolated, incidents=3)}, {})
+
+    async def scenario(bench: Bench) -> None:
+        await bench.until(WITHOUT)
         bench.now = 1300.0
-        await bench.until({"cuda-0": 0.5, "rocm-0": 0.5})
-        await bench.stop()
+        await bench.until(EVEN)
 
-    run_async(scenario())
+    play(scenario)
 
 
 def test_a_store_that_is_down_stops_nothing_and_is_caught_up_with_later(
-    fleet_of: Callable[..., Fleet], tmp_path: Path, run_async: RunAsync, seen: Callable[..., Observation]
+    fleet: Fleet, tmp_path: Path, run_async: RunAsync
 ) -> None:
     async def scenario() -> None:
         folder = tmp_path / "later"
         store = Store(f"sqlite:///{folder / 'router.db'}")
-        bench = Bench(fleet_of("cuda-0", "rocm-0"), store)
-        for name in ("cuda-0", "rocm-0"):
-            bench.circle.observed(seen(name, "m"))
-        bench.circle.tried([Try("cuda-0", "m", grpc_status=13, message="uncorrectable ECC error")])
-        await bench.until({"cuda-0": 0.0, "rocm-0": 1.0})
-        assert "cannot be" in (bench.circle.store_error or "")
-        folder.mkdir()
-        await bench.saved()
-        await bench.stop()
-        assert bench.circle.store_error is None
-        assert store.load().breakers["cuda-0"].state is State.FAULTED
+        async with running(fleet, store) as bench:
+            bench.circle.tried([Try("cuda-0", "m", grpc_status=13, message=ECC)])
+            await bench.until(WITHOUT)
+            assert "cannot be" in (bench.circle.store_error or "")
+            folder.mkdir()
+            await bench.saved()
+            assert bench.circle.store_error is None
+        held = store.exchange({"cuda-0": Shared()}, {}).held
+        assert held["cuda-0"].shared.breaker.state is State.FAULTED
+        assert [e.text for e in store.events(9) if e.kind == "breaker"] == [f"Healthy → Faulted: {ECC}"]
         store.close()
 
     run_async(scenario())
 
 
-def test_the_operators_of_a_models_file_decide_its_first_table(
-    fleet_of: Callable[..., Fleet], store: Store, run_async: RunAsync, seen: Callable[..., Observation]
-) -> None:
-    """The incident: RoPE models went to nodes that were bad at it."""
-
+def test_a_restart_while_the_store_is_down_forgets_nothing(fleet: Fleet, tmp_path: Path, run_async: RunAsync) -> None:
     async def scenario() -> None:
-        fleet = fleet_of("cuda-0", "rocm-0")
-        for pool in ("cuda", "rocm"):
-            _write_rope(fleet.pools[pool].repository / "m" / "1" / "model.onnx")
-        bench = Bench(fleet, store)
-        for name in ("cuda-0", "rocm-0"):
-            bench.circle.observed(seen(name, "m"))
-        await bench.until({"cuda-0": 1.0, "rocm-0": 0.0})
-        assert len(bench.published) == 1
-        await bench.stop()
+        folder = tmp_path / "later"
+        store = Store(f"sqlite:///{folder / 'router.db'}")
+        async with running(fleet, store) as first:
+            first.circle.tried([Try("cuda-0", "m", grpc_status=13, message=ECC)])
+            first.circle.drain("rocm-0")
+            await first.until({"cuda-0": 0.0, "rocm-0": 0.0})
+        async with running(fleet, store) as second:
+            await second.until({"cuda-0": 0.0, "rocm-0": 0.0})
+            assert len(second.published) == 1
+            second.circle.undrain("rocm-0")
+            await second.until(WITHOUT)
+        folder.mkdir()
+        async with running(fleet, store) as third:
+            await third.until(WITHOUT)
+            await third.saved()
+        true = store.exchange({"cuda-0": Shared()}, {}).held["cuda-0"].shared
+        assert (true.breaker.state, true.incidents) == (State.FAULTED, 1)
+        kinds = [e.kind for e in reversed(store.events(9))]
+        assert [kind for kind in kinds if kind != "probe"] == ["breaker", "drain", "drain"]
+        store.close()
 
     run_async(scenario())
+
+
+def test_a_journal_that_cannot_be_read_stops_nothing(play: Callable[..., None], fleet: Fleet) -> None:
+    (fleet.state_dir / "journal.json").write_text("{")
+
+    async def scenario(bench: Bench) -> None:
+        await bench.until(EVEN)
+        bench.circle.drain("cuda-0")
+        await bench.until(WITHOUT)
+
+    play(scenario, scenario_after_the_journal_was_written_anew)
+
+
+async def scenario_after_the_journal_was_written_anew(bench: Bench) -> None:
+    await bench.until(WITHOUT)
+
+
+def test_the_operators_of_a_models_file_decide_its_first_table(play: Callable[..., None], fleet: Fleet) -> None:
+    """The incident: RoPE models went to nodes that were bad at it."""
+    for pool in ("cuda", "rocm"):
+        _write_rope(fleet.pools[pool].repository / "m" / "1" / "model.onnx")
+
+    async def scenario(bench: Bench) -> None:
+        await bench.until({"cuda-0": 1.0, "rocm-0": 0.0})
+        assert len(bench.published) == 1
+
+    play(scenario)
 
 
 def _write_rope(file: Path) -> None:
@@ -214,60 +199,45 @@ def _write_rope(file: Path) -> None:
     save(model, file)
 
 
-def test_clearing_an_unknown_backend_names_the_known_ones(
-    fleet_of: Callable[..., Fleet], store: Store, run_async: RunAsync
-) -> None:
-    async def scenario() -> None:
-        bench = Bench(fleet_of("cuda-0", "rocm-0"), store)
+def test_clearing_an_unknown_backend_names_the_known_ones(play: Callable[..., None]) -> None:
+    async def scenario(bench: Bench) -> None:
         with pytest.raises(UnknownBackendError, match="cuda-0, rocm-0"):
             bench.circle.clear("cuda-9")
-        await bench.stop()
 
-    run_async(scenario())
+    play(scenario)
 
 
 def test_a_store_that_was_down_at_the_start_does_not_lose_the_fault_it_holds(
-    fleet_of: Callable[..., Fleet], tmp_path: Path, run_async: RunAsync, seen: Callable[..., Observation]
+    fleet: Fleet, tmp_path: Path, run_async: RunAsync
 ) -> None:
     async def scenario() -> None:
         folder, away = tmp_path / "store", tmp_path / "away"
         folder.mkdir()
         before = Store(f"sqlite:///{folder / 'router.db'}")
-        faulted = Breaker(State.FAULTED, 1, tier=Tier.HARDWARE, reason="ECC")
-        before.save(Remembered({"cuda-0": faulted}, frozenset()), [])
+        faulted = Shared(Breaker(State.FAULTED, 1, tier=Tier.HARDWARE, reason="ECC"), incidents=1)
+        before.exchange({"cuda-0": faulted}, {})
         before.close()
         folder.rename(away)
         store = Store(f"sqlite:///{folder / 'router.db'}")
-        bench = Bench(fleet_of("cuda-0", "rocm-0"), store)
-        for name in ("cuda-0", "rocm-0"):
-            bench.circle.observed(seen(name, "m"))
-        await bench.until({"cuda-0": 0.5, "rocm-0": 0.5})
-        away.rename(folder)
-        await bench.until({"cuda-0": 0.0, "rocm-0": 1.0})
-        await bench.stop()
-        assert store.load().breakers["cuda-0"].state is State.FAULTED
+        async with running(fleet, store) as bench:
+            await bench.until(EVEN)
+            away.rename(folder)
+            await bench.until(WITHOUT)
+        assert store.exchange({"cuda-0": Shared()}, {}).held["cuda-0"].shared.breaker.state is State.FAULTED
         store.close()
 
     run_async(scenario())
 
 
-def test_a_drain_survives_a_restart_and_ends_when_a_person_says_so(
-    fleet_of: Callable[..., Fleet], store: Store, run_async: RunAsync, seen: Callable[..., Observation]
-) -> None:
-    async def scenario() -> None:
-        first = Bench(fleet_of("cuda-0", "rocm-0"), store)
-        for name in ("cuda-0", "rocm-0"):
-            first.circle.observed(seen(name, "m"))
-        first.circle.drain("cuda-0")
-        await first.until({"cuda-0": 0.0, "rocm-0": 1.0})
-        await first.stop()
-        second = Bench(fleet_of("cuda-0", "rocm-0"), store)
-        for name in ("cuda-0", "rocm-0"):
-            second.circle.observed(seen(name, "m"))
-        await second.until({"cuda-0": 0.0, "rocm-0": 1.0})
-        assert len(second.published) == 1
-        second.circle.undrain("cuda-0")
-        await second.until({"cuda-0": 0.5, "rocm-0": 0.5})
-        await second.stop()
+def test_a_drain_survives_a_restart_and_ends_when_a_person_says_so(play: Callable[..., None]) -> None:
+    async def before(bench: Bench) -> None:
+        bench.circle.drain("cuda-0")
+        await bench.until(WITHOUT)
 
-    run_async(scenario())
+    async def after(bench: Bench) -> None:
+        await bench.until(WITHOUT)
+        assert len(bench.published) == 1
+        bench.circle.undrain("cuda-0")
+        await bench.until(EVEN)
+
+    play(before, after)

@@ -4,6 +4,7 @@ from router.coordinator import Coordinator
 from router.feedback.outcome import Effect, Outcome
 from router.fleet import BreakerSettings
 from router.policy.breaker import NEW, Breaker, State, Tier
+from router.policy.shared import Shared
 
 LOST = Outcome(Effect.LOST, Tier.TRANSIENT, "reset")
 TIMEOUT = Outcome(Effect.FAILURE, Tier.TRANSIENT, "no answer")
@@ -12,7 +13,8 @@ GOOD = Outcome(Effect.SUCCESS)
 
 def coordinator(**breakers: Breaker) -> Coordinator:
     made = Coordinator(BreakerSettings())
-    made.recall(breakers)
+    for name, breaker in breakers.items():
+        made.adopt(name, Shared(breaker))
     return made
 
 
@@ -31,7 +33,7 @@ def test_a_server_that_breaks_every_request_but_answers_probes_is_isolated() -> 
     it = coordinator()
     for _ in range(3):
         it.heard("a", LOST, 0.0)
-        it.reached("a")
+        it.probed("a", None, 0.0)
     assert state(it) is State.ISOLATED
 
 
@@ -70,14 +72,44 @@ def test_a_person_clears_a_fault_and_nothing_else_does() -> None:
     assert [e.text for e in it.clear("a", 0.0)] == ["Faulted → Healthy: cleared by a person"]
 
 
-def test_what_the_store_remembers_gives_way_to_what_was_heard_since_except_a_fault() -> None:
+def test_an_incident_that_another_gateway_has_counted_is_not_counted_again() -> None:
     it = coordinator()
-    for backend in ("a", "b"):
-        it.heard(backend, TIMEOUT, 0.0)
-    isolated = Breaker(State.ISOLATED, 3, tier=Tier.TRANSIENT, until=9.0)
-    faulted = Breaker(State.FAULTED, 1, tier=Tier.HARDWARE)
-    it.recall({"a": isolated, "b": faulted, "c": isolated})
-    assert [it.breakers[n].state for n in "abc"] == [State.DEGRADED, State.FAULTED, State.ISOLATED]
+    it.adopt("a", Shared(Breaker(State.DEGRADED, 1, tier=Tier.TRANSIENT), incidents=1))
+    assert it.heard("a", LOST, 0.0) == []
+    assert it.shared["a"].incidents == 1
+    it.probed("a", None, 1.0)
+    it.heard("a", LOST, 2.0)
+    assert it.shared["a"].incidents == 2
+
+
+def test_two_gateways_word_one_incident_differently_and_give_it_one_key() -> None:
+    one, other = coordinator(), coordinator()
+    for it, outcome in ((one, LOST), (other, Outcome(Effect.LOST, Tier.TRANSIENT, "closed"))):
+        it.probed("a", None, 0.0)
+        it.heard("a", outcome, 1.0)
+        it.probed("a", outcome.reason, 1.0)
+    assert [e.key for e in one.probed("a", None, 2.0)] == [e.key for e in other.probed("a", None, 2.0)] != [None]
+    assert [e.key for e in one.heard("a", TIMEOUT, 3.0)] == []
+    assert [e.key for e in one.heard("a", TIMEOUT, 4.0)] == ["breaker 0.3 Isolated"]
+
+
+def test_a_probe_is_an_event_when_it_finds_something_else_than_the_last() -> None:
+    it = coordinator()
+    events = [e for error in (None, None, "refused", "timed out", None) for e in it.probed("a", error, 0.0)]
+    assert [e.text for e in events] == ["reachable", "unreachable: refused", "reachable"]
+
+
+def test_a_drain_is_an_event_and_ends_with_one() -> None:
+    it = coordinator()
+    events = [e for drained in (False, True, True, False) for e in it.drain("a", drained, 0.0)]
+    assert [e.text for e in events] == ["drained by a person", "drain ended by a person"]
+    assert it.drained == frozenset()
+
+
+def test_a_clear_of_what_is_well_here_is_still_said_for_the_other_gateways() -> None:
+    it = coordinator()
+    assert [e.text for e in it.clear("a", 0.0)] == ["cleared by a person"]
+    assert it.shared["a"].clears == 1
 
 
 def test_neutral_outcomes_change_nothing() -> None:

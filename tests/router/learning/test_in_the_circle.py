@@ -30,6 +30,7 @@ class Bench:
 
     def __init__(self, fleet: Fleet, store: Store) -> None:
         self.now = 1000.0
+        self.store = store
         self._news = asyncio.Event()
         self.circle = Circle(fleet, store, self._publish, lambda _: None, lambda: self.now)
         self._task = asyncio.create_task(self.circle.run())
@@ -94,7 +95,7 @@ def test_a_wrong_prior_is_corrected_within_500_requests_and_stays_so_after_a_res
         await second.published(lambda shares: "rocm-0" in shares)
         assert second.shares == first.shares
         await second.stop()
-        events = [e for e in second.circle._store.events(50) if e.kind == "learning"]
+        events = [e for e in second.store.events(50) if e.kind == "learning"]
         assert {e.backend for e in events} == {"cuda-0", "rocm-0"}
 
     run_async(scenario())
@@ -127,7 +128,7 @@ def test_nothing_is_learned_where_it_is_disabled(make_bench: Callable[..., Bench
         bench.serve(500)
         assert bench.circle._keeper.beliefs == {}
         await bench.stop()
-        assert bench.circle._store.records("statistics") == []
+        assert bench.store.newest_of_each("statistics") == []
 
     run_async(scenario())
 
@@ -147,6 +148,6 @@ def test_streams_and_sequences_teach_no_times(
         bench.circle.observed(Observation("cuda-0", models=models))
         bench.circle.tried([Try("cuda-0", model, grpc_status=0, seconds=9.0) for model in models] * 50)
         await bench.stop()
-        assert Memory(bench.circle._store).statistics().arms == ()
+        assert Memory(bench.store).statistics().arms == ()
 
     run_async(scenario())

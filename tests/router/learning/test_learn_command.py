@@ -1,6 +1,7 @@
 """`bimetal learn`: versions, dry runs and the way back."""
 
 import json
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -27,14 +28,14 @@ class Bench:
     def __init__(self, fleet: Fleet) -> None:
         self.fleet_file = fleet.state_dir / "fleet.yaml"
         self.fleet_file.write_text(yaml.safe_dump(fleet.model_dump(mode="json")))
-        self.store = Store(fleet.store_url)
+        self.store = Store(fleet.database_url)
         self.memory = Memory(self.store)
 
-    def measured(self, seconds: float) -> None:
+    def measured(self, seconds: float, gateway: str = "", ago_s: float = 60.0) -> None:
         sketch = Sketch()
         sketch.add([seconds] * 100)
         arm = ArmRecord(model="m", backend="cuda-0", size_class="small", at=0.0, recent={}, week=sketch.buckets)
-        self.memory.save_statistics(Statistics(arms=(arm,)), 1.0)
+        Memory(self.store, gateway).save_statistics(Statistics(arms=(arm,)), time.time() - ago_s)
 
     def learn(self, *arguments: str) -> Any:
         return json.loads(self.printed("--json", *arguments))
@@ -45,7 +46,7 @@ class Bench:
         return done.output
 
     def learned_ms(self) -> list[int]:
-        return [round(time.seconds * 1000) for time in self.memory.lessons()[1].times]
+        return [round(lesson.seconds * 1000) for lesson in self.memory.lessons()[1].times]
 
 
 @pytest.fixture
@@ -111,6 +112,22 @@ def test_the_table_says_how_to_undo_it(bench: Bench) -> None:
 
 def test_nothing_measured_is_nothing_to_change(bench: Bench) -> None:
     assert "Nothing to change: version 0 stands." in bench.printed()
+
+
+def test_what_all_gateways_have_measured_within_a_week_is_folded(bench: Bench) -> None:
+    bench.measured(0.010, "one")
+    bench.measured(0.030, "other")
+    bench.measured(0.100, "gone", ago_s=8 * 86400.0)
+    (lesson,) = bench.learn()["lessons"]
+    assert lesson["requests"] == 200
+    assert bench.learned_ms() == [10]
+
+
+def test_a_new_gateway_begins_with_what_another_has_measured(bench: Bench) -> None:
+    bench.measured(0.010, "one", ago_s=60.0)
+    bench.measured(0.030, "other", ago_s=1.0)
+    other = Memory(bench.store, "other").statistics()
+    assert Memory(bench.store, "new").statistics() == other != Memory(bench.store, "one").statistics()
 
 
 def test_only_the_newest_statistics_are_kept(bench: Bench) -> None:

@@ -1,6 +1,7 @@
 """From measured times to the operator matrix: what they teach, what they cannot, and the way back."""
 
 import json
+import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -110,7 +111,7 @@ class Bench:
         self.fleet = fleet
         self.file = fleet.state_dir / "fleet.yaml"
         self.file.write_text(yaml.safe_dump(fleet.model_dump(mode="json")))
-        self.store = Store(fleet.store_url)
+        self.store = Store(fleet.database_url)
         self.memory = Memory(self.store)
         for pool in ("cuda", "rocm"):
             for name, operator in {
@@ -134,7 +135,7 @@ class Bench:
                 arms.append(
                     ArmRecord(model=name, backend=backend, size_class="small", at=0.0, recent={}, week=sketch.buckets)
                 )
-        self.memory.save_statistics(Statistics(arms=tuple(arms)), 1.0)
+        self.memory.save_statistics(Statistics(arms=tuple(arms)), time.time())
 
     def learn(self, *arguments: str) -> Any:
         app = typer.Typer()

@@ -1,0 +1,53 @@
+"""A gateway's own file beside the store."""
+
+from pathlib import Path
+
+import pytest
+
+from router.errors import BimetalError
+from router.event import Event
+from router.journal import Journal, Page
+from router.policy.breaker import Breaker, State, Tier
+from router.policy.shared import Shared, Switch
+from router.store import Held
+
+FAULTED = Shared(
+    Breaker(State.FAULTED, 1, tier=Tier.HARDWARE, reason="ECC"),
+    incidents=1,
+    drained=Switch(1, True),
+    reached=Switch(0, None),
+)
+PAGE = Page({"a": FAULTED}, {"a": Held(3, Shared())}, (Event(1.5, "a", "breaker", "x", key="1"),))
+
+
+def test_what_was_kept_is_recalled_as_it_was(tmp_path: Path) -> None:
+    file = tmp_path / "state" / "journal.json"
+    assert Journal(file).recall() == Page()
+    Journal(file).keep(PAGE)
+    assert Journal(file).recall() == PAGE
+    assert file.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_page_that_was_kept_already_is_not_written_again(tmp_path: Path) -> None:
+    file = tmp_path / "journal.json"
+    journal = Journal(file)
+    journal.keep(PAGE)
+    before = file.stat().st_ino
+    journal.keep(Page(dict(PAGE.ours), dict(PAGE.bases), PAGE.unwritten))
+    assert file.stat().st_ino == before
+    journal.keep(Page())
+    assert Journal(file).recall() == Page()
+
+
+@pytest.mark.parametrize("text", ["", "{", '{"ours": {"a": {"breaker": {"state": "Confused"}}}}'])
+def test_a_file_that_is_no_journal_is_named(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "journal.json"
+    file.write_text(text)
+    with pytest.raises(BimetalError, match=r"journal\.json cannot be read"):
+        Journal(file).recall()
+
+
+def test_a_folder_that_takes_no_file_is_named(tmp_path: Path) -> None:
+    (tmp_path / "state").write_text("a file, not a folder")
+    with pytest.raises(BimetalError, match=r"journal\.json cannot be written"):
+        Journal(tmp_path / "state" / "journal.json").keep(PAGE)
