@@ -47,7 +47,8 @@ def networkmanager(device: str, connections: str) -> Manager | None:
     lines = device.splitlines()
     state = re.match(r"(\d+)", lines[0]) if lines else None
     uuid = lines[1].strip() if len(lines) > 1 else ""
-    if state is None or int(state[1]) < 50 or not uuid:  # below 50 nothing is being configured
+    # Below 50 nothing is being configured; "externally" is what another program did, which NetworkManager only shows.
+    if state is None or int(state[1]) < 50 or "externally" in lines[0] or not uuid:
         return None
     files = dict(line.replace("\\:", ":").split(":", 1) for line in connections.splitlines() if ":" in line)
     netplan = _NETPLAN_FOR_NETWORKMANAGER.search(files.get(uuid, ""))

@@ -55,6 +55,8 @@ def test_networkd_tells_its_file_and_netplan_is_seen_behind_it(
         ("100 (connected)\n11-22\n", "networkmanager 11-22"),
         ("100 (connected)\n33-44\n", "netplan gpu-rail"),
         ("10 (unmanaged)\n\n", "nobody"),
+        # As Docker's own interface in a container with NetworkManager.
+        ("100 (connected (externally))\n55-66\n", "nobody"),
         ("30 (disconnected)\n\n", "nobody"),
         ("", "nobody"),
     ],
