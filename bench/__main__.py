@@ -13,6 +13,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from bench.analysis import analysis_seconds
 from bench.decision import BACKENDS, MODELS, decision_ms
 from bench.paths import CLIENTS, median_latency_us, throughput, write_request
 from bench.plain_envoy import plain_envoy
@@ -71,6 +72,13 @@ def decision() -> Result:
     return Result(what, {"ms": taken}, taken, "< 50", taken < 50)
 
 
+def analysis() -> Result:
+    """How long a model of BERT-Large's size takes to be judged."""
+    taken, size = analysis_seconds()
+    what = "bimetal model analyze of a BERT-Large with 1.2 GB of weights, s"
+    return Result(what, {"s": taken, "file MB": size / 1e6}, taken, "< 10", taken < 10)
+
+
 def main(
     fleet: Annotated[Path, typer.Option(envvar="BIMETAL_FLEET")] = Path(".bimetal/fleet.yaml"),
     rounds: Annotated[int, typer.Option(help="Rounds of each comparison.")] = 5,
@@ -86,6 +94,7 @@ def main(
         "latency": lambda: latency(loaded, rounds),
         "throughput": lambda: rate(loaded, rounds),
         "decision": decision,
+        "analysis": analysis,
     }
     results = []
     for title, measure in parts.items():

@@ -14,6 +14,7 @@ from router.fleet import Fleet, load_fleet
 from router.learning.documents import Lessons
 from router.learning.fold import LEAST_REQUESTS, Change, OperatorChange, compare, compare_operators, fold
 from router.learning.memory import Memory
+from router.learning.regret import regrets
 from router.store import Store
 
 
@@ -50,7 +51,8 @@ def next_version(
         StoreError: the store cannot be read or written.
     """
     current, before = memory.lessons()
-    after = fold(memory.measured(now), fleet, before, now) if revert is None else memory.lessons_of(revert)
+    statistics = memory.measured(now)
+    after = fold(statistics, fleet, before, now) if revert is None else memory.lessons_of(revert)
     changes, operators = compare(before, after), compare_operators(before, after)
     reason = f"learned from {_requests(after)} requests" if revert is None else f"reverted to version {revert}"
     version = current
@@ -65,6 +67,7 @@ def next_version(
         "changes": [change._asdict() for change in changes],
         "operators": [change._asdict() for change in operators],
         "lessons": [lesson.model_dump() for lesson in after.times],
+        "regret": [regret._asdict() for regret in regrets(statistics)],
     }
 
 
@@ -93,6 +96,8 @@ def _time(seconds: float | None) -> str:
 
 def _print(answer: dict[str, Any]) -> None:
     console = Console()
+    if answer["regret"]:
+        console.print(_regret_table(answer["regret"]))
     if not answer["changes"] and not answer["operators"]:
         console.print(f"Nothing to change: version {answer['version']} stands.", highlight=False)
         console.print(f"A pool is learned once {LEAST_REQUESTS} of its requests were measured.", highlight=False)
@@ -123,4 +128,21 @@ def _operator_table(changes: list[dict[str, Any]]) -> Table:
     for change in changes:
         scores = _score(change["before"]), _score(change["after"])
         table.add_row(change["operator"], change["target"], *scores, change["reason"])
+    return table
+
+
+def _regret_table(regrets: list[dict[str, Any]]) -> Table:
+    table = Table(title="The week against the best fixed policy (all requests to the fastest)", title_justify="left")
+    for column in ("model", "size class", "requests", "a request", "best fixed", "on", "regret"):
+        table.add_column(column, justify="left" if column in {"model", "size class", "on"} else "right")
+    for regret in regrets:
+        table.add_row(
+            regret["model"],
+            regret["size_class"],
+            str(regret["requests"]),
+            _time(regret["seconds"]),
+            _time(regret["best_seconds"]),
+            regret["best_backend"],
+            f"{regret['part']:.0%}",
+        )
     return table
