@@ -96,6 +96,32 @@ def test_a_report_needs_no_installation_and_works_in_check_mode(
     assert "changed=0" in result.stdout
 
 
+def test_what_sudo_says_on_the_terminal_is_not_the_document(
+    ansible_playbook: Callable[..., Result], host: Any, tmp_path: Path
+) -> None:
+    """Over SSH the script has a terminal; seen on a virtual machine whose name did not resolve."""
+    host.amd_gpu()
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\necho "sudo: unable to resolve host {{vm}}"\n{sys.executable} "$@"\necho closed\n')
+    python.chmod(0o755)
+    extra = json.dumps({"gpu_probe_root": str(host.root), "gpu_probe_python": str(python)})
+    result = ansible_playbook(f"{PLAYBOOKS}/report.yml", "-i", "localhost,", "--extra-vars", extra)
+    assert "vendors: amd" in result.stdout, result.stdout
+
+
+def test_a_probe_without_a_document_is_named_with_what_it_said(
+    ansible_playbook: Callable[..., Result], host: Any, tmp_path: Path
+) -> None:
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\necho 'no such module'\n")
+    python.chmod(0o755)
+    extra = json.dumps({"gpu_probe_root": str(host.root), "gpu_probe_python": str(python)})
+    result = ansible_playbook(f"{PLAYBOOKS}/report.yml", "-i", "localhost,", "--extra-vars", extra)
+    assert result.returncode != 0
+    assert "did not run on localhost" in result.stdout
+    assert "no such module" in result.stdout
+
+
 @pytest.fixture(scope="module")
 def lookup(load: Callable[[str], ModuleType]) -> ModuleType:
     """The lookup that packs the probe."""
