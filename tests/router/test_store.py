@@ -14,7 +14,7 @@ from router.errors import StoreError
 from router.event import Event
 from router.policy.breaker import Breaker, State, Tier
 from router.policy.shared import UNKNOWN, Shared, Switch
-from router.store import NOTHING, Held, Record, Store
+from router.store import NOTHING, Held, Record, Store, _settle
 from tests.postgres import Postgres
 
 DEGRADED = Breaker(State.DEGRADED, 1, tier=Tier.TRANSIENT, reason="reset")
@@ -64,6 +64,19 @@ def test_a_row_is_written_over_the_version_that_was_merged_and_over_no_other(ope
     assert other.exchange({"a": faulted}, base).held["a"] == Held(2, faulted)
     recovered = Shared(incidents=1)
     assert one.exchange({"a": recovered}, base).held["a"] == Held(2, faulted)
+
+
+def test_a_write_over_a_row_that_another_gateway_has_changed_in_between_is_merged_again(
+    open_store: Callable[[], Store],
+) -> None:
+    one, other = open_store(), open_store()
+    read = one.exchange({"a": Shared(DEGRADED, incidents=1)}, {}).held["a"]
+    for gone in (read, NOTHING):  # the row has another version by now; or there was none when it was read
+        faulted = Shared(FAULTED.breaker, incidents=2)
+        changed = other.exchange({"a": faulted}, {"a": read}).held["a"]
+        with one._database.transaction("written") as session:
+            assert _settle(session, "a", read, Shared(incidents=1), gone) == changed
+        assert held(one, "a") == {"a": faulted}
 
 
 def test_a_cleared_backend_is_not_remembered_as_broken(open_store: Callable[[], Store]) -> None:
