@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from router.event import Event
+from router.event import Event, storable
 from router.feedback.outcome import Effect, Outcome
 from router.fleet import BreakerSettings
 from router.policy.breaker import NEW, Breaker, Tier, fail, succeed, tick
@@ -49,7 +49,7 @@ class Coordinator:
             self._lost.add(backend)
         if outcome.effect in {Effect.LOST, Effect.FAILURE}:
             tier = outcome.tier or Tier.TRANSIENT
-            breaker = fail(before.breaker, tier, outcome.reason, now, self._settings)
+            breaker = fail(before.breaker, tier, storable(outcome.reason), now, self._settings)
             counted = breaker is not before.breaker
             return self._become(backend, replace(before, breaker=breaker, incidents=before.incidents + counted), now)
         return []
@@ -63,7 +63,7 @@ class Coordinator:
         self._shared[backend] = after
         if after == before:
             return []
-        text = "reachable" if error is None else f"unreachable: {error}"
+        text = "reachable" if error is None else f"unreachable: {storable(error)}"
         return [Event(now, backend, "probe", text, key=f"reached {after.reached.turns}")]
 
     def tick(self, now: float) -> list[Event]:

@@ -3,6 +3,11 @@
 from dataclasses import dataclass
 
 
+def storable(text: str) -> str:
+    """What servers say may hold anything; a database takes no NUL, and nothing takes half a surrogate pair."""
+    return text.encode(errors="replace").decode().replace("\0", "?")
+
+
 @dataclass(frozen=True)
 class Event:
     """Something that happened to a backend.

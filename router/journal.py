@@ -26,16 +26,16 @@ _JSON = TypeAdapter(Page)
 
 
 class Journal:
-    """Reads once, writes what has changed."""
+    """Reads once, writes whole pages. `kept` is what stands in it."""
 
     def __init__(self, path: Path) -> None:
+        self.kept = Page()
         self._path = path
-        self._kept = Page()
 
     def recall(self) -> Page:
         """What an earlier run kept. Raises BimetalError."""
         try:
-            self._kept = _JSON.validate_json(self._path.read_bytes())
+            self.kept = _JSON.validate_json(self._path.read_bytes())
         except FileNotFoundError:
             pass
         except (OSError, ValidationError) as error:
@@ -43,10 +43,9 @@ class Journal:
                 f"{self._path} cannot be read, and with it what the state store may not have: {error}.",
                 "Compare `bimetal status` with what you drained and cleared.",
             ) from error
-        return self._kept
+        return self.kept
 
     def keep(self, page: Page) -> None:
         """Raises BimetalError, and then keeps what was kept before."""
-        if page != self._kept:
-            write_whole(self._path, _JSON.dump_json(page, indent=1).decode() + "\n", mode=0o600)
-            self._kept = page
+        write_whole(self._path, _JSON.dump_json(page, indent=1).decode() + "\n", mode=0o600)
+        self.kept = page

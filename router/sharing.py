@@ -85,6 +85,7 @@ class Sharing:
             self._wanted.clear()
             if not self._recalled:
                 await self._recall()
+            await self._keep()  # before the store, which may hang
             sent = {name: self._coordinator.shared.get(name, UNKNOWN) for name in self._backends}
             events = tuple(self._unwritten)
             try:
@@ -115,6 +116,8 @@ class Sharing:
 
     async def _keep(self) -> None:
         page = Page(dict(self._coordinator.shared), dict(self._held), tuple(self._unwritten))
+        if page == self._journal.kept:
+            return
         try:
             await asyncio.to_thread(self._journal.keep, page)
         except BimetalError as error:

@@ -21,6 +21,7 @@ _MOST_EVENTS = 1000
 def admin_routes(circle: Circle, store: Store, discovery: DiscoveryService) -> list[Route]:
     """The routes of the admin API."""
     collector = CircleCollector(circle, discovery)
+    one_reader = asyncio.Semaphore(1)  # however many ask: a store that hangs holds one thread here
 
     async def get_status(_request: Request) -> Response:
         answer = status(
@@ -37,7 +38,10 @@ def admin_routes(circle: Circle, store: Store, discovery: DiscoveryService) -> l
         return JSONResponse(explain(request.path_params["model"], circle.fleet, circle.table))
 
     async def get_events(_request: Request) -> Response:
-        events = await asyncio.to_thread(store.events, _MOST_EVENTS)
+        if circle.store_error:
+            raise StoreError(circle.store_error)
+        async with one_reader:
+            events = await asyncio.to_thread(store.events, _MOST_EVENTS)
         return JSONResponse([{"at": e.at, "backend": e.backend, "kind": e.kind, "text": e.text} for e in events])
 
     def act(action: Callable[[str], None]) -> Callable[[Request], Awaitable[Response]]:

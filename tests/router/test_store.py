@@ -1,5 +1,7 @@
 """What outlives a restart and is shared, in a file and on a server."""
 
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -143,6 +145,21 @@ def test_documents_are_numbered_without_a_gap_whoever_writes_them(open_store: Ca
     with ThreadPoolExecutor(3) as threads:
         numbers = [number for made in threads.map(gateway, "abc") for number in made]
     assert sorted(numbers) == list(range(1, 16))
+
+
+def test_routers_of_one_host_share_a_file(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'shared.db'}"
+    script = f"""
+from router.store import Record, Store
+store = Store({url!r})
+for _ in range(30):
+    print(store.record(Record("lessons", 1.0, "by a process of its own", "{{}}")))
+"""
+    command = [sys.executable, "-c", script]
+    processes = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    numbers = [int(line) for each in processes for line in each.communicate(timeout=60)[0].split()]
+    assert [each.returncode for each in processes] == [0, 0]
+    assert sorted(numbers) == list(range(1, 61))
 
 
 def test_an_exchange_that_fails_writes_nothing(open_store: Callable[[], Store]) -> None:

@@ -104,6 +104,19 @@ def test_what_breaks_at_one_gateway_after_the_other_has_said_so_is_the_same_inci
     play(scenario, store_url)
 
 
+def test_a_server_s_words_are_stored_whatever_they_are(play: Callable[..., None], store_url: str) -> None:
+    """No database takes a NUL, and JSON may hold half a surrogate pair: it must not block the store for ever."""
+
+    async def scenario(one: Bench, other: Bench) -> None:
+        one.circle.tried([Try("cuda-0", "m", grpc_status=13, message="ECC error \0 \ud800 é")])
+        one.circle.observed(Observation("cuda-0", error="refused \0 \ud800"))
+        await other.until(WITHOUT)
+        await one.saved()
+        assert breaker_events(one) == ["Healthy → Faulted: ECC error ? ? é"]
+
+    play(scenario, store_url)
+
+
 def test_failures_at_both_gateways_count_together(play: Callable[..., None], store_url: str) -> None:
     async def scenario(one: Bench, other: Bench) -> None:
         for bench in (one, other, one):
