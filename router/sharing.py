@@ -52,8 +52,10 @@ class Sharing:
         self._ahead = 0.0
         self._held: dict[str, Held] = {}
         self._unwritten: list[Event] = []
+        self._noted = asyncio.Event()
         self._wanted = asyncio.Event()
-        self._one_at_a_time = asyncio.Lock()
+        self._one_exchange = asyncio.Lock()
+        self._one_page = asyncio.Lock()
 
     def now(self) -> float:
         """Unix time by the store's clock, so that a cool-down ends at the same moment at every gateway."""
@@ -63,10 +65,23 @@ class Sharing:
         """Something became true here."""
         # Keys count on from the store's rows, which were not read yet.
         self._unwritten += events if self._held else (replace(event, key=None) for event in events)
+        self._noted.set()
         self._wanted.set()
 
     async def run(self) -> None:
-        """Exchange with the store until cancelled."""
+        """Exchange with the store, and keep the journal, until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._keep_noted())
+            tasks.create_task(self._keep_in_step())
+
+    async def _keep_noted(self) -> None:
+        """Beside the exchange: the store may hang."""
+        while True:
+            await self._noted.wait()
+            self._noted.clear()
+            await self._keep()
+
+    async def _keep_in_step(self) -> None:
         while True:
             try:
                 async with asyncio.timeout(_LOOK_EVERY_S):
@@ -81,11 +96,10 @@ class Sharing:
         await asyncio.shield(self._exchange())
 
     async def _exchange(self) -> None:
-        async with self._one_at_a_time:
+        async with self._one_exchange:
             self._wanted.clear()
             if not self._recalled:
                 await self._recall()
-            await self._keep()  # before the store, which may hang
             sent = {name: self._coordinator.shared.get(name, UNKNOWN) for name in self._backends}
             events = tuple(self._unwritten)
             try:
@@ -115,15 +129,16 @@ class Sharing:
             self._adopt(name, true)
 
     async def _keep(self) -> None:
-        page = Page(dict(self._coordinator.shared), dict(self._held), tuple(self._unwritten))
-        if page == self._journal.kept:
-            return
-        try:
-            await asyncio.to_thread(self._journal.keep, page)
-        except BimetalError as error:
-            self._journal_failed(error)
-        else:
-            self._journal_error = None
+        async with self._one_page:
+            page = Page(dict(self._coordinator.shared), dict(self._held), tuple(self._unwritten))
+            if page == self._journal.kept:
+                return
+            try:
+                await asyncio.to_thread(self._journal.keep, page)
+            except BimetalError as error:
+                self._journal_failed(error)
+            else:
+                self._journal_error = None
 
     def _take(self, sent: dict[str, Shared], answer: Exchange) -> None:
         if abs(answer.seconds_ahead - self._ahead) > answer.uncertainty:

@@ -10,6 +10,7 @@ import pytest
 
 from router.feedback.outcome import Try
 from router.fleet import Fleet
+from router.journal import Journal
 from router.observation import Observation
 from router.policy.breaker import State
 from router.policy.shared import UNKNOWN, Shared
@@ -170,15 +171,21 @@ def test_both_go_on_from_memory_and_agree_when_the_database_is_back(
     play(scenario, postgres.url(postgres.new_database()))
 
 
-def test_a_database_that_hangs_delays_no_decision(play: Callable[..., None], postgres: Postgres) -> None:
+def test_a_database_that_hangs_delays_no_decision_and_what_is_said_meanwhile_is_kept(
+    play: Callable[..., None], postgres: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("router.database.MOST_S", 60.0)  # it hangs for the whole test, however slow the machine is
+
     async def scenario(one: Bench, other: Bench) -> None:
+        journal = Journal(one.circle.fleet.state_dir / "journal.json")
         with postgres.hung():
             one.circle.drain("cuda-0")
             one.circle.tried([FAULT])
             await one.until(WITHOUT)
-            assert one.circle.store_error is None, "it was decided before the exchange with the store was given up"
-            await one.saved()
-            assert one.circle.store_error
+            async with asyncio.timeout(20):
+                while not {"breaker", "drain"} <= {e.kind for e in journal.recall().unwritten}:
+                    await asyncio.sleep(0.01)
+            assert one.circle.store_error is None, "the exchange with the store was not given up: nothing waited for it"
         await other.until(WITHOUT)
         await one.saved()
         true = true_of(other)
