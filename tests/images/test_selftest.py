@@ -10,6 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
 
 from images.render import HERE
@@ -28,24 +29,23 @@ def checks(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
         del sys.modules[name]
 
 
-def library(folder: Path, name: str, *needs: Path) -> Path:
-    """A shared library that needs others."""
-    folder.mkdir(exist_ok=True)
-    command = ["gcc", "-shared", "-Wl,--no-as-needed", "-o", str(folder / name), "-x", "c", "/dev/null", "-x", "none"]
-    subprocess.run([*command, *map(str, needs)], check=True)
-    return folder / name
+@pytest.fixture
+def numpy_alone(tmp_path: Path) -> Path:
+    """numpy's compiled module where a wheel has it, without the libraries that the wheel brings for it."""
+    package = Path(np.__file__).parent
+    [module] = (package / "core").glob("_multiarray_umath*.so")
+    (tmp_path / "numpy/core").mkdir(parents=True)
+    return Path(shutil.copy(module, tmp_path / "numpy/core"))
 
 
-@pytest.mark.skipif(shutil.which("gcc") is None, reason="no gcc to make a library with")
-def test_a_library_that_is_missing_is_named_with_who_needs_it(checks: ModuleType, tmp_path: Path) -> None:
-    needed = library(tmp_path / "elsewhere", "libneeded.so")
-    user = library(tmp_path / "code", "libuser.so", needed)
-    needed.unlink()
-    facts = FACTS | {"code_dirs": [str(tmp_path / "code")]}
-    with pytest.raises(checks.Failed, match=rf"not found: .*libneeded.so \(needed by {user}\)"):
+def test_a_library_that_is_missing_is_named_with_who_needs_it(
+    checks: ModuleType, tmp_path: Path, numpy_alone: Path
+) -> None:
+    facts = FACTS | {"code_dirs": [str(tmp_path)]}
+    with pytest.raises(checks.Failed, match=rf"not found: libopenblas\S* \(needed by {numpy_alone}\)"):
         checks.every_library_resolves(facts)
-    library(tmp_path / "elsewhere", "libneeded.so")
-    assert checks.every_library_resolves(facts) == "1 files, nothing missing"
+    shutil.copytree(Path(np.__file__).parents[1] / "numpy.libs", tmp_path / "numpy.libs")
+    assert checks.every_library_resolves(facts) == "4 files, nothing missing"
 
 
 @pytest.mark.usefixtures("checks")
