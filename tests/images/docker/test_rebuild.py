@@ -14,7 +14,7 @@ from images.matrix import choose, load
 from images.report import Report
 
 REPOSITORY = "bimetal-images-test"
-# Measured 20-30 times as fast; a loaded machine must not make a false alarm.
+# A loaded machine must not make a false alarm.
 AT_LEAST_AS_FAST = 3
 
 
