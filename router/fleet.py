@@ -57,7 +57,7 @@ class Gateway(_Section):
     """Requests to one model at once over one protocol, those that wait for a connection included; a further one is
     told 503 / UNAVAILABLE."""
     max_memory_bytes: int = Field(default=4 * 2**30, ge=2**27)
-    """Memory that requests and answers on their way may hold; above 95 % of it new requests are told 503."""
+    """Memory that requests and answers on their way may hold; above 80 % of it new requests are told 503."""
     request_timeout_s: float = Field(default=300, gt=0)
     """Our own deadline for one request, but for streams; passing it counts against the backend that had it last. A
     client's deadline never does."""

@@ -40,7 +40,7 @@ def _limits(gateway: Gateway) -> dict[str, Any]:
     """What the whole gateway may hold; what one model may is in its clusters."""
     heap = "envoy.resource_monitors.fixed_heap"
     return {
-        "refresh_interval": "0.25s",
+        "refresh_interval": "0.05s",
         "resource_monitors": [
             {
                 "name": "envoy.resource_monitors.global_downstream_max_connections",
@@ -57,11 +57,18 @@ def _limits(gateway: Gateway) -> dict[str, Any]:
                 ),
             },
         ],
+        # From 64 KiB on it is known what a request holds.
+        "buffer_factory_config": {"minimum_account_to_track_power_of_two": 16},
         "actions": [
             {
                 "name": "envoy.overload_actions.stop_accepting_requests",
-                "triggers": [{"name": heap, "threshold": {"value": 0.95}}],
-            }
+                "triggers": [{"name": heap, "threshold": {"value": 0.8}}],
+            },
+            # Bodies of requests that were accepted still come in. The last resort, of HTTP/2 alone: the largest go.
+            {
+                "name": "envoy.overload_actions.reset_high_memory_stream",
+                "triggers": [{"name": heap, "scaled": {"scaling_threshold": 0.95, "saturation_threshold": 1.0}}],
+            },
         ],
     }
 

@@ -56,6 +56,8 @@ def _listener(name: str, fleet: Fleet, port: int, filters: list[dict[str, Any]])
     return parse(
         {
             "name": name,
+            # What a client may send ahead of being read: ten thousand connections times this is all that it can cost.
+            "per_connection_buffer_limit_bytes": 2**16,
             "address": socket_address(fleet.gateway.host, port),
             "filter_chains": [
                 {

@@ -13,6 +13,7 @@ M = TypeVar("M")
 
 # ParseDict finds the types named by "@type" in the default pool, where an import puts them.
 for _module in (
+    "access_loggers.filters.cel.v3.cel_pb2",
     "access_loggers.grpc.v3.als_pb2",
     "common.matching.v3.extension_matcher_pb2",
     "filters.common.matcher.action.v3.skip_action_pb2",

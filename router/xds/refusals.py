@@ -3,6 +3,7 @@
 from typing import Any
 
 from router.fleet import Gateway
+from router.xds.message import extension
 from router.xds.tls import refusal_without_key
 
 _DEADLINE_EXCEEDED, _RESOURCE_EXHAUSTED = "4", "8"
@@ -65,13 +66,19 @@ def _grpc_status(listener: str, status: str) -> dict[str, Any]:
 
 
 def _too_many(gateway: Gateway) -> list[dict[str, Any]]:
-    words = {
-        # Envoy has one flag for both.
-        "UO": f"too much at once for this model: more than {gateway.max_requests} requests (max_requests) or, after a "
-        "backend failed, more retries than the retry budget allows: send fewer, or try again",
-        "OM": f"the gateway holds close to {gateway.max_memory_bytes} bytes, its max_memory_bytes: try again later",
-    }
+    # Envoy has one flag for both.
+    requests = (
+        f"too much at once for this model: more than {gateway.max_requests} requests (max_requests) or, after a "
+        "backend failed, more retries than the retry budget allows: send fewer, or try again"
+    )
+    memory = f"the gateway holds close to {gateway.max_memory_bytes} bytes, its max_memory_bytes: try again later"
+    # It has none for a request that is refused as it arrives.
+    overloaded = extension(
+        "envoy.access_loggers.extension_filters.cel",
+        "extensions.access_loggers.filters.cel.v3.ExpressionFilter",
+        expression="response.code_details == 'overload'",
+    )
     return [
-        {"filter": {"response_flag_filter": {"flags": [flag]}}, "body": {"inline_string": text}}
-        for flag, text in words.items()
+        {"filter": {"response_flag_filter": {"flags": ["UO"]}}, "body": {"inline_string": requests}},
+        {"filter": {"extension_filter": overloaded}, "body": {"inline_string": memory}},
     ]

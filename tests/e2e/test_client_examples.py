@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import queue
 from typing import Any
 
 import grpc
@@ -15,6 +14,7 @@ import tritonclient.http.aio as triton_http_aio
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 from tritonclient.utils import InferenceServerException
 
+from tests.e2e.answers import Answers
 from tests.e2e.cluster import PATIENCE_S, Cluster, wait_until
 from tests.e2e.requests import ROWS, identity, tensor
 
@@ -32,21 +32,6 @@ def repeat_inputs(values: list[int]) -> list[Any]:
     """What the decoupled model answers with one response per value."""
     given, delays = np.array(values, np.int32), np.zeros(len(values), np.uint32)
     return [tensor(triton_grpc, "IN", given, "INT32"), tensor(triton_grpc, "DELAY", delays, "UINT32")]
-
-
-class Answers:
-    """What the callback of an asynchronous call was given, in order."""
-
-    def __init__(self) -> None:
-        self._queue: queue.Queue[tuple[Any, Any]] = queue.Queue()
-
-    def take(self, result: Any, error: Any) -> None:
-        """The callback."""
-        self._queue.put((result, error))
-
-    def next(self) -> tuple[Any, Any]:
-        """Result and error of the next call that ended; one of them is None."""
-        return self._queue.get(timeout=PATIENCE_S)
 
 
 @pytest.fixture(params=["grpc", "http"])
