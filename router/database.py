@@ -19,8 +19,8 @@ from router.store_url import is_sqlite, parse_store_url
 MOST_S = 3.0
 """A transaction takes milliseconds; one that takes this long meets a server that hangs, and is given up."""
 _CONNECT_S = 2
-_BUSY_S = 2.0
-"""How long SQLite waits for another process that writes."""
+_BUSY_S = 5.0
+"""How long SQLite waits for other processes that write, each until its disk has it."""
 _MORE_TRIES = 3
 """Where another gateway makes a table at the same moment, it is there at the next try."""
 # So that a server never keeps the locks of a gateway that is gone or stopped in the middle.

@@ -19,6 +19,8 @@ _LOOK_EVERY_S = 0.5
 """So that what another gateway has seen acts here within a second."""
 _LEAST_PAUSE_S = 0.05
 _MOST_UNWRITTEN = 10_000
+_MOST_EVENTS = 500
+"""In one exchange, so that what a long outage has left is written in time on a slow machine, too."""
 
 
 class Sharing:
@@ -101,13 +103,15 @@ class Sharing:
             if not self._recalled:
                 await self._recall()
             sent = {name: self._coordinator.shared.get(name, UNKNOWN) for name in self._backends}
-            events = tuple(self._unwritten)
+            events = tuple(self._unwritten[:_MOST_EVENTS])
             try:
                 answer = await asyncio.to_thread(self._store.exchange, sent, dict(self._held), events)
             except StoreError as error:
                 self._failed(error)
             else:
                 self._unwritten = self._unwritten[len(events) :]
+                if self._unwritten:
+                    self._wanted.set()
                 self._take(sent, answer)
                 if self.error:
                     log.info("the store is back")

@@ -187,7 +187,7 @@ def _swap(session: Session, name: str, version: int, shared: Shared) -> bool:
 
 def _add(session: Session, events: Sequence[Event]) -> None:
     if events:
-        session.connection().execute(_insert_new(session, EventRow).values([asdict(event) for event in events]))
+        session.connection().execute(_insert_new(session, EventRow), [asdict(event) for event in events])
 
 
 def _insert_new(session: Session, table: type) -> Insert:

@@ -135,6 +135,28 @@ def test_a_store_that_is_down_stops_nothing_and_is_caught_up_with_later(
     run_async(scenario())
 
 
+def test_what_happened_in_a_long_outage_is_written_bit_by_bit(
+    fleet: Fleet, tmp_path: Path, run_async: RunAsync
+) -> None:
+    async def scenario() -> None:
+        folder = tmp_path / "later"
+        store = Store(f"sqlite:///{folder / 'router.db'}")
+        async with running(fleet, store) as bench:
+            await bench.until(EVEN)
+            for _ in range(600):
+                bench.circle.drain("cuda-0")
+                bench.circle.undrain("cuda-0")
+            folder.mkdir()
+            await bench.saved()
+            assert bench.circle.store_error is None
+            for _ in range(2):
+                await bench.saved()
+        assert [e.kind for e in store.events(2000)].count("drain") == 1200
+        store.close()
+
+    run_async(scenario())
+
+
 def test_a_restart_while_the_store_is_down_forgets_nothing(fleet: Fleet, tmp_path: Path, run_async: RunAsync) -> None:
     async def scenario() -> None:
         folder = tmp_path / "later"

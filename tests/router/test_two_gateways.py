@@ -3,11 +3,13 @@
 import asyncio
 import time
 from collections.abc import Callable, Coroutine
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from router.database import MOST_S
 from router.feedback.outcome import Try
 from router.fleet import Fleet
 from router.journal import Journal
@@ -169,6 +171,24 @@ def test_both_go_on_from_memory_and_agree_when_the_database_is_back(
         assert {e.text for e in one.store.events(100)} >= {"drained by a person", f"Healthy → Faulted: {ECC}"}
 
     play(scenario, postgres.url(postgres.new_database()))
+
+
+def test_a_router_stops_in_time_while_its_database_hangs(
+    fleet_of: Callable[..., Fleet], postgres: Postgres, run_async: RunAsync
+) -> None:
+    async def scenario() -> None:
+        store = Store(postgres.url(postgres.new_database()))
+        async with AsyncExitStack() as stack:
+            bench = await stack.enter_async_context(running(fleet_of(*NAMES), store))
+            await bench.until(EVEN)
+            with postgres.hung():
+                bench.circle.drain("cuda-0")
+                async with asyncio.timeout(10 * MOST_S):
+                    await stack.aclose()
+                assert bench.circle.store_error
+        store.close()
+
+    run_async(scenario())
 
 
 def test_a_database_that_hangs_delays_no_decision_and_what_is_said_meanwhile_is_kept(
