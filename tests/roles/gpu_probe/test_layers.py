@@ -197,6 +197,22 @@ def test_only_physical_interfaces_count_and_the_fastest_carries_collectives(host
     assert layer["collective_interface"] == {"configured": None, "fastest": "ens1f0"}
 
 
+@pytest.mark.parametrize(
+    ("path", "value", "name"),
+    [
+        ("/etc/nccl.conf", "ens1f0", "ens1f0"),
+        # As role gpu_network writes it: RCCL has a file of its own, and "=" stands for whole names.
+        ("/etc/rccl.conf", "=ens1f0,ens2f0", "ens1f0"),
+        ("/etc/nccl.conf", "^docker0", None),
+    ],
+)
+def test_the_interface_that_nccl_or_rccl_is_told_is_named(
+    host: Any, probe: Probe, path: str, value: str, name: str | None
+) -> None:
+    host.file(path, f"NCCL_DEBUG=WARN\nNCCL_SOCKET_IFNAME={value}\n")
+    assert probe(host)["network"]["collective_interface"]["configured"] == name
+
+
 def test_small_frames_and_a_far_interface_are_found_only_where_there_are_gpus(host: Any, probe: Probe) -> None:
     interface(host, "ens1f0", 100000, node=1)
     assert statuses(probe(host), "mtu") == []

@@ -46,8 +46,12 @@ def interfaces(host: Host) -> list[Json]:
 
 
 def collective_interface(host: Host, found: list[Json]) -> Json:
-    """The interface of NCCL and RCCL (RCCL reads NCCL's file): the configured one, and the fastest that is up."""
-    match = re.search(r"^\s*NCCL_SOCKET_IFNAME\s*=\s*(\S+)", host.read("/etc/nccl.conf") or "", re.MULTILINE)
+    """The interface of NCCL or RCCL: the (first) configured one, and the fastest that is up.
+
+    The value's own "=" says that names are whole; "^" excludes, which names none.
+    """
+    text = "\n".join(host.read(path) or "" for path in ("/etc/nccl.conf", "/etc/rccl.conf"))
+    match = re.search(r"^\s*NCCL_SOCKET_IFNAME\s*=\s*=?([^\s,^]+)", text, re.MULTILINE)
     up = [interface for interface in found if interface["state"] == "up"]
     fastest = max(up, key=lambda interface: interface["speed_mbps"] or 0, default=None)
     return {"configured": match.group(1) if match else None, "fastest": fastest["name"] if fastest else None}
