@@ -28,7 +28,7 @@ def learn(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
-    """Fold the week's measured service times into per-pool lessons: versioned, explained, reversible."""
+    """Fold the week's measured service times into lessons and operator matrix: versioned, explained, reversible."""
     loaded = load_fleet(fleet)
     store = Store(loaded.database_url)
     try:
