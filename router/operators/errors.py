@@ -9,3 +9,7 @@ class ModelFileError(BimetalError, ValueError):
 
 class MatrixError(BimetalError, ValueError):
     """The matrix (or a file it is built from) has a bad row; names file, line and column."""
+
+
+class NotFollowedError(Exception):
+    """A TorchScript file's code holds something that is not understood; who follows it has another way."""

@@ -7,6 +7,7 @@ from router.operators.matrix import Matrix
 from router.operators.profile import Profile
 from router.operators.targets import TORCH_BUILDS
 from router.operators.verdict import Reason, Verdict, verdict
+from router.policy.preference import preference
 
 POOL_PROVIDERS = ("CUDAExecutionProvider", "MIGraphXExecutionProvider", "CPUExecutionProvider")
 _HOST = "CPUExecutionProvider"
@@ -17,8 +18,8 @@ class Placement:
     """The verdict of each provider, and each operator by who can run it on an accelerator.
 
     `must`: only one of the accelerators can (through a conversion at least); `may`: several can;
-    `fallback`: none can, the CPU runs it wherever the model goes. `preference` are shares that sum
-    to 1 over the providers that can run the model; all zero when none can.
+    `fallback`: none can, the CPU runs it wherever the model goes. `preference` are the shares that the
+    router would give pools of equal devices; all zero when none can run the model.
     """
 
     verdicts: Mapping[str, Verdict]
@@ -38,13 +39,12 @@ def place(profile: Profile, matrix: Matrix, providers: Iterable[str] | None = No
         providers = POOL_PROVIDERS if profile.graph.format == "ONNX" else tuple(TORCH_BUILDS)
     verdicts = {provider: verdict(profile, provider, matrix) for provider in providers}
     able = _able_accelerators(verdicts)
-    total = sum(each.value for each in verdicts.values() if each.score > 0)
     return Placement(
         verdicts=verdicts,
         must={label: who[0] for label, who in able.items() if len(who) == 1},
         may={label: who for label, who in able.items() if len(who) > 1},
         fallback=tuple(label for label, who in able.items() if not who),
-        preference={provider: each.value / total if each.score > 0 else 0.0 for provider, each in verdicts.items()},
+        preference=preference({provider: each.score for provider, each in verdicts.items()}),
     )
 
 

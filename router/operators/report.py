@@ -146,6 +146,8 @@ def _notes(profile: Profile, placement: Placement) -> Iterable[Text]:
     if placement.must:
         pairs = (f"{label} on {_short(provider)}" for label, provider in placement.must.items())
         yield Text(f"\nmust run: {', '.join(pairs)}")
+    if shares := [f"{_short(provider)} {share:.0%}" for provider, share in placement.preference.items() if share]:
+        yield Text(f"\npreference, if the devices were equal: {', '.join(shares)}")
     if placement.fallback:
         yield Text(f"on the CPU everywhere: {', '.join(placement.fallback)}")
     for tensor in profile.dynamic_inputs:

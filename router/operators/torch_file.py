@@ -11,7 +11,7 @@ from pathlib import Path
 from struct import unpack_from
 from typing import Any
 
-from router.operators.errors import ModelFileError
+from router.operators.errors import ModelFileError, NotFollowedError
 from router.operators.graph import Graph
 from router.operators.input_shapes import InputShapes, configured_shapes
 from router.operators.sizes import Dim, Sizes
@@ -20,7 +20,7 @@ from router.operators.torch_code import ClassCode, Code
 from router.operators.torch_export import read_exported
 from router.operators.torch_graph import Collector, plain_name
 from router.operators.torch_pickle import StoredTensor, Thing, read_pickle
-from router.operators.torch_script import Follower, NotFollowedError
+from router.operators.torch_script import Follower
 from router.operators.torch_value import Value, values
 
 _CALL = re.compile(r"(?<![\w.])(?:torch|ops\.aten)\.([A-Za-z_]\w*)\(")

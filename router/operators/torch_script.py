@@ -10,23 +10,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from router.operators.sizes import ANY, UNKNOWN, Sizes
+from router.operators.errors import NotFollowedError
+from router.operators.sizes import UNKNOWN
 from router.operators.torch_code import Code, dotted
-from router.operators.torch_graph import ATEN, Collector, plain_name
+from router.operators.torch_graph import Collector
 from router.operators.torch_join import described, joined_values, parts_of, truth
 from router.operators.torch_pickle import Thing
+from router.operators.torch_record import Recorder
 from router.operators.torch_scalars import NO_SCALAR, NOT_TOLD, scalar
-from router.operators.torch_shapes import result_type, shapes
-from router.operators.torch_signatures import named
-from router.operators.torch_value import Shapes, Value, values
 
 _STEP_LIMIT = 1_000_000  # expressions and statements: some seconds of work
 _DEPTH_LIMIT = 60  # calls inside calls
 Environment = dict[str, Any]
-
-
-class NotFollowedError(Exception):
-    """The code holds something that this does not understand."""
 
 
 class _Returned(Exception):  # noqa: N818 - no error: how a function ends
@@ -60,12 +55,11 @@ class Follower:
     def __init__(self, code: Code, collector: Collector, constants: Sequence[Any], paths: Mapping[int, str]) -> None:
         self._code = code
         self._collector = collector
+        self._recorder = Recorder(collector)
         self._constants = constants
         self._paths = paths
         self._scopes: list[str] = []
         self._steps = 0
-        self._names = 0
-        self._newest: dict[str, Value] = {}
         self.notes: dict[str, None] = {}
 
     def call(self, owner: Thing, method: str, arguments: Sequence[Any]) -> Any:
@@ -103,8 +97,6 @@ class Follower:
         finally:
             self._scopes.pop()
         return None
-
-    # Statements
 
     def _body(self, statements: Sequence[ast.stmt], env: Environment) -> None:
         for statement in statements:
@@ -195,15 +187,13 @@ class Follower:
             self.notes["loops whose length the file does not tell: their bodies are counted once"] = None
         env.update({name: joined_values([env[name], value]) if name in env else value for name, value in after.items()})
 
-    # Expressions
-
     def _value(self, expression: ast.expr, env: Environment) -> Any:
         self._step()
         match expression:
             case ast.Constant():
                 found: Any = expression.value
             case ast.Name(id=name):
-                found = self._latest(env[name]) if name in env else _WORDS.get(name, NOT_TOLD)
+                found = self._recorder.latest(env[name]) if name in env else _WORDS.get(name, NOT_TOLD)
             case ast.Tuple(elts=parts) | ast.List(elts=parts):
                 values_ = [self._value(part, env) for part in parts]
                 found = values_ if isinstance(expression, ast.List) else tuple(values_)
@@ -220,12 +210,6 @@ class Follower:
             case _:
                 raise NotFollowedError(f"an expression {type(expression).__name__}")
         return found
-
-    def _latest(self, value: Any) -> Any:
-        """After relu_(x), x is what relu_ gave."""
-        while isinstance(value, Value) and value.name in self._newest:
-            value = self._newest[value.name]
-        return value
 
     def _dictionary(self, keys: Sequence[ast.expr | None], parts: Sequence[ast.expr], env: Environment) -> Any:
         found = [self._value(key, env) if key else NOT_TOLD for key in keys]
@@ -297,7 +281,7 @@ class Follower:
         found = scalar(operator, arguments) if domain in {"torch", "ops.prim", "ops.aten"} else NO_SCALAR
         if found is not NO_SCALAR:
             return found
-        return self._operator(domain, operator, arguments, keywords)
+        return self._recorder.call(domain, operator, arguments, keywords, self._scopes[-1])
 
     def _torch_function(self, name: str, arguments: Sequence[Any], keywords: Environment) -> Any:
         function = self._code.function(name)
@@ -312,33 +296,5 @@ class Follower:
         self._run(found.methods["__init__"], [made, *arguments], keywords, "")
         return made
 
-    def _operator(self, domain: str, operator: str, arguments: Sequence[Any], keywords: Environment) -> Any:
-        if domain == "ops.prim" or (not values([*arguments]) and not values(keywords) and operator not in _MAKERS):
-            return NOT_TOLD
-        in_place = operator.endswith("_") and not operator.endswith("__")
-        by_name = named(operator.rstrip("_") if in_place else operator, arguments, keywords)
-        plain = plain_name(operator, by_name)
-        aten = domain in {"torch", "ops.aten"}
-        sizes = shapes(plain, by_name) if aten else ANY
-        result, flat = self._results(plain, sizes, result_type(plain, by_name) if aten else None)
-        ours = ATEN if aten else domain.removeprefix("ops.")
-        self._collector.add(plain, by_name, flat, domain=ours, scope=self._scopes[-1] if self._scopes else "")
-        if in_place and isinstance(arguments[0], Value) and isinstance(result, Value):
-            self._newest[arguments[0].name] = result
-        return result
-
-    def _results(self, operator: str, sizes: Shapes, kind: str | None) -> tuple[Any, list[Value]]:
-        if isinstance(sizes, Sizes):
-            made = self._new(operator, sizes, kind)
-            return made, [made]
-        kinds = [kind, "int64"] if operator in {"max", "min", "topk"} else [kind] * len(sizes)
-        flat = [self._new(operator, each, kind) for each, kind in zip(sizes, kinds, strict=True)]
-        return (tuple(flat) if isinstance(sizes, tuple) else flat), flat
-
-    def _new(self, operator: str, sizes: Sizes, kind: str | None) -> Value:
-        self._names += 1
-        return Value(f"{operator}_{self._names}", sizes, kind)
-
 
 _WORDS = {"inf": float("inf"), "nan": float("nan")}
-_MAKERS = frozenset(["zeros", "ones", "full", "empty", "rand", "randn", "arange", "tensor", "randint", "linspace"])

@@ -2,9 +2,7 @@
 
     weight = operators x bandwidth x temperature x load x breaker x measured            each factor in 0..1
 
-- operators: `OPERATOR_FACTOR[score]`. Scores fall into four classes: native (3 to 5), through a conversion (2), on
-  the CPU (1), not at all (0). Only the best class that is able gets traffic: RoPE models that went to nodes which
-  were bad at it are the incident behind this project, and even a tenth of the traffic there ruins a P99.
+- operators: what its operator score is worth, and 0 beside a better class of scores (`router.policy.preference`).
 - bandwidth: memory bandwidth relative to the fastest candidate; inference at small batches is bound by it.
 - temperature: 1 while the hottest device is `cool_margin_c` or more below the temperature at which it slows down, then
   less, down to 0.5 where it does: NVML documents that a hardware slowdown cuts the clocks by a factor of 2 or more
@@ -25,12 +23,9 @@ from typing import NamedTuple
 from router.learning.bandit import Lesson, learn
 from router.learning.evidence import Evidence
 from router.learning.settings import LearningSettings
+from router.policy.preference import operator_factors
 
-# 0 keeps a trace, and a class of its own: a backend that says READY for a model that the matrix rules out is believed
-# when nobody else is able.
-OPERATOR_FACTOR = {5: 1.0, 4: 0.8, 3: 0.5, 2: 0.2, 1: 0.05, 0: 0.01}
 UNKNOWN_SCORE = 3
-_CLASS = {5: 3, 4: 3, 3: 3, 2: 2, 1: 1, 0: 0}
 
 
 class Standing(NamedTuple):
@@ -93,12 +88,12 @@ def weigh(
         learning: how evidence counts; None takes the defaults.
     """
     scores = {n: UNKNOWN_SCORE if score is None else score for n, (score, _) in candidates.items()}
-    best = max(scores.values(), default=0)
+    operators = operator_factors(scores)
     known = [s.bandwidth_gbs for _, s in candidates.values() if s.bandwidth_gbs is not None]
     slowest, fastest = (min(known), max(known)) if known else (1.0, 1.0)
     believed = {
         name: Factors(
-            _operators(scores[name], best) * standing.size,
+            operators[name] * standing.size,
             (slowest if standing.bandwidth_gbs is None else standing.bandwidth_gbs) / fastest,
             standing.temperature,
             standing.load,
@@ -122,7 +117,3 @@ def _taught(believed: Factors, lesson: Lesson, highest: float) -> Factors:
         bandwidth=believed.bandwidth**lesson.fade,
         measured=lesson.measured,
     )
-
-
-def _operators(score: int, best: int) -> float:
-    return OPERATOR_FACTOR[score] if _CLASS[score] == _CLASS[best] else 0.0
