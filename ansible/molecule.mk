@@ -1,14 +1,19 @@
-# The roles' scenarios on systemd containers. Included by the Makefile; `make help` lists the target.
+# The roles on systemd containers and in a virtual machine. Included by the Makefile; `make help` lists the targets.
 
-# One role instead of all: make molecule ROLE=microcode
-ROLE ?=
+# Roles or scenarios instead of all: make molecule SCENARIOS="microcode nvidia_driver/cuda_toolkit"
+SCENARIOS ?= $(ROLE)
+# Scenarios that run at the same time.
+JOBS ?= 2
 # molecule brings the whole of Ansible's collections: an environment of its own keeps `make up` small.
 MOLECULE_VENV := $(CURDIR)/.cache/molecule
 
-.PHONY: molecule testbed
+.PHONY: molecule testbed vm-test
 
-molecule: $(MOLECULE_VENV)/.installed ## Run the roles' molecule scenarios, as root (ROLE=x for one)
-	PATH="$(MOLECULE_VENV)/bin:$$PATH" python3 -m images.testbed molecule $(if $(ROLE),--role $(ROLE))
+molecule: $(MOLECULE_VENV)/.installed ## Run the roles' scenarios, as root (SCENARIOS="x y/z", ARGS=--json)
+	PATH="$(MOLECULE_VENV)/bin:$$PATH" python3 -m images.testbed molecule --jobs $(JOBS) $(ARGS) $(SCENARIOS)
+
+vm-test: $(INSTALLED) ## Provision a virtual machine with site.yml and reboot it, as root (ARGS=--json)
+	python3 -m images.testbed vm $(ARGS)
 
 testbed: ## Build the systemd images that the scenarios run on, as root
 	$(PYTHON) -m images.testbed images

@@ -1,4 +1,4 @@
-"""The test bed's command line: `python -m images.testbed {images,molecule,engine}` in the project's root."""
+"""The test bed's command line: `python -m images.testbed {images,molecule,vm,engine}` in the project's root."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ import os
 import signal
 import sys
 import time
+from contextlib import redirect_stdout
 from pathlib import Path
 
-from images.testbed import scenarios
+from images.testbed import report, scenarios, vm_steps
 from images.testbed.engine import Engine, TestbedError, engine
+from images.testbed.processes import Processes
+from images.testbed.report import Result
 from images.testbed.systemd_image import SUITES, Suite, ensure
 
 PROJECT = Path(__file__).parents[2]
@@ -39,14 +42,39 @@ def images(options: argparse.Namespace) -> int:
 
 def molecule(options: argparse.Namespace) -> int:
     """Engine up, images, every scenario, summary; status 1 when one failed."""
-    chosen = scenarios.find(PROJECT / "roles", options.role)
-    with engine(options.data_dir) as running:
+    chosen = scenarios.find(PROJECT / "roles", options.scenarios)
+    progress = sys.stderr if options.json else sys.stdout
+    processes = Processes()
+    started = time.monotonic()
+    with engine(options.data_dir) as running, redirect_stdout(progress):
         ensure_images(list(SUITES), running, options.data_dir)
-        results = scenarios.run_all(
-            chosen, lambda scenario: scenarios.run(scenario, running, options.data_dir / "logs"), sys.stdout
-        )
-    print(f"\n{scenarios.summary(results)}", end="")
+        scenarios.remove_containers(running, chosen)
+        try:
+            results = scenarios.run_all(
+                chosen,
+                options.jobs,
+                lambda scenario: scenarios.run(scenario, running, options.data_dir / "logs", processes),
+                lambda result: print(report.line(result), end="", flush=True),
+                processes,
+            )
+        finally:
+            scenarios.remove_containers(running, chosen)
+    return conclude(results, time.monotonic() - started, as_json=options.json)
+
+
+def conclude(results: list[Result], seconds: float, *, as_json: bool) -> int:
+    """Print what came of the run; the status of the command."""
+    print(report.document(results, seconds) if as_json else f"\n{report.table(results, seconds)}", end="")
     return 0 if all(result.passed for result in results) else 1
+
+
+def vm(options: argparse.Namespace) -> int:
+    """Disk, machine, site.yml over SSH with its reboot, and what is to be seen then; status 1 when a step failed."""
+    progress = sys.stderr if options.json else sys.stdout
+    started = time.monotonic()
+    with redirect_stdout(progress):
+        results = vm_steps.run(PROJECT, options.data_dir, lambda result: print(report.line(result), end="", flush=True))
+    return conclude(results, time.monotonic() - started, as_json=options.json)
 
 
 def hold(options: argparse.Namespace) -> int:
@@ -73,8 +101,13 @@ def arguments() -> argparse.ArgumentParser:
     build.add_argument("--rebuild", action="store_true", help="also those that are up to date (archive updates)")
     build.set_defaults(run=images)
     test = commands.add_parser("molecule", help="run the roles' scenarios")
-    test.add_argument("--role", help="only those of this role")
+    test.add_argument("scenarios", nargs="*", metavar="ROLE[/SCENARIO]", help="only these (default: all)")
+    test.add_argument("--jobs", type=int, default=2, help="how many at a time (default: 2)")
+    test.add_argument("--json", action="store_true", help="print the results as JSON, progress on stderr")
     test.set_defaults(run=molecule)
+    machine = commands.add_parser("vm", help="provision a virtual machine over SSH, with its reboot")
+    machine.add_argument("--json", action="store_true", help="print the results as JSON, progress on stderr")
+    machine.set_defaults(run=vm)
     commands.add_parser("engine", help="keep engine and images up until Ctrl-C").set_defaults(run=hold)
     return parser
 

@@ -1,15 +1,20 @@
-"""Runs the roles' molecule scenarios against one engine and sums them up. Standard library only."""
+"""Runs the roles' molecule scenarios against one engine, several at a time. Standard library only."""
 
 from __future__ import annotations
 
 import subprocess
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TextIO
 
 from images.testbed.engine import Engine, TestbedError
+from images.testbed.processes import Processes
+from images.testbed.report import Result
+
+# Scenarios that take longest: started first, they are not what all wait for at the end.
+LONGEST = ("nvidia_driver/default", "nvidia_driver/cuda_toolkit", "rocm/default")
 
 
 @dataclass(frozen=True)
@@ -23,81 +28,74 @@ class Scenario:
     def __str__(self) -> str:
         return f"{self.role}/{self.name}"
 
-
-@dataclass(frozen=True)
-class Result:
-    """How a scenario ended, after how many seconds, and where its output is."""
-
-    scenario: Scenario
-    passed: bool
-    seconds: float
-    log: Path
+    @property
+    def suffix(self) -> str:
+        """What makes the names of its containers its own."""
+        return f"-{self.role}-{self.name}".replace("_", "-")
 
 
-def find(roles_dir: Path, role: str | None = None) -> list[Scenario]:
-    """All scenarios below `roles_dir`, or those of one role.
+def find(roles_dir: Path, names: Sequence[str] = ()) -> list[Scenario]:
+    """The scenarios below `roles_dir` with these names (`role` or `role/scenario`), or all; the longest first.
 
-    Raises TestbedError when there is none: a run that tests nothing must not pass.
+    Raises TestbedError for a name that is none: a run that tests nothing must not pass.
     """
     files = sorted(roles_dir.glob("*/molecule/*/molecule.yml"))
     scenarios = [Scenario(file.parents[2].name, file.parent.name, file.parents[2]) for file in files]
-    chosen = [scenario for scenario in scenarios if role in (None, scenario.role)]
-    if not chosen:
-        known = ", ".join(sorted({scenario.role for scenario in scenarios})) or "none"
-        raise TestbedError(f"Role '{role or 'any'}' has no molecule scenario; roles that have: {known}.")
-    return chosen
+    for name in names:
+        if not any(name in (scenario.role, str(scenario)) for scenario in scenarios):
+            known = ", ".join(map(str, scenarios)) or "none"
+            raise TestbedError(f"'{name}' is no role with scenarios and no scenario; there are: {known}.")
+    if not scenarios:
+        raise TestbedError(f"No scenario in {roles_dir}: expected ROLE/molecule/SCENARIO/molecule.yml.")
+    chosen = [scenario for scenario in scenarios if not names or {scenario.role, str(scenario)} & set(names)]
+    return sorted(chosen, key=lambda scenario: (*LONGEST, str(scenario)).index(str(scenario)))
 
 
-def run(scenario: Scenario, engine: Engine, log_dir: Path, extra: Sequence[str] = ()) -> Result:
+def run(scenario: Scenario, engine: Engine, log_dir: Path, processes: Processes) -> Result:
     """Run `molecule test` for one scenario, its output in a log file."""
     log = log_dir / f"molecule-{scenario.role}-{scenario.name}.log"
-    log.parent.mkdir(parents=True, exist_ok=True)
-    command = ["molecule", "test", "--scenario-name", scenario.name, *extra]
-    # A log is read in an editor: no colours.
-    environment = engine.environment | {"PY_COLORS": "0", "ANSIBLE_NOCOLOR": "1", "NO_COLOR": "1"}
+    environment = engine.environment | {
+        "TESTBED_SUFFIX": scenario.suffix,
+        # A log is read in an editor: no colours.
+        "PY_COLORS": "0",
+        "ANSIBLE_NOCOLOR": "1",
+        "NO_COLOR": "1",
+    }
     started = time.monotonic()
-    with log.open("wb") as output:
+    command = ["molecule", "test", "--scenario-name", scenario.name]
+    status = processes.run(command, log, cwd=scenario.directory, env=environment)
+    return Result(str(scenario), status == 0, time.monotonic() - started, log)
+
+
+def run_all(
+    scenarios: Sequence[Scenario],
+    jobs: int,
+    test: Callable[[Scenario], Result],
+    done: Callable[[Result], None],
+    processes: Processes,
+) -> list[Result]:
+    """Test all, `jobs` at a time, and call `done` with each result; a failure stops none of the others.
+
+    Whatever ends the run early also ends the `processes`: the pool waits for them.
+    """
+    with ThreadPoolExecutor(jobs) as pool:
+        futures = [pool.submit(test, scenario) for scenario in scenarios]
         try:
-            ended = subprocess.run(
-                command,
-                cwd=scenario.directory,
-                env=environment,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                check=False,
-            )
-        except FileNotFoundError:
-            raise TestbedError("molecule not found. Next: run it through make: make molecule") from None
-    return Result(scenario, ended.returncode == 0, time.monotonic() - started, log)
+            for future in as_completed(futures):
+                done(future.result())
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            processes.end()
+            raise
+    return [future.result() for future in futures]
 
 
-def run_all(scenarios: Sequence[Scenario], test: Callable[[Scenario], Result], out: TextIO) -> list[Result]:
-    """Test one scenario after the other, saying where it stands; a failure stops none of the others."""
-    results = []
-    for number, scenario in enumerate(scenarios, 1):
-        out.write(f"[{number}/{len(scenarios)}] {scenario} ... ")
-        out.flush()
-        result = test(scenario)
-        out.write(f"{'passed' if result.passed else 'FAILED'} in {result.seconds:.0f} s\n")
-        if not result.passed:
-            out.write(indented_tail(result.log))
-        results.append(result)
-    return results
-
-
-def indented_tail(log: Path, lines: int = 40) -> str:
-    """The end of a failed scenario's log, where molecule says which step failed."""
-    tail = log.read_text(errors="replace").splitlines()[-lines:]
-    return "".join(f"    {line}\n" for line in tail) + f"    Whole log: {log}\n"
-
-
-def summary(results: Sequence[Result]) -> str:
-    """A table of all scenarios with their times, closed by the counts."""
-    width = max(len(str(result.scenario)) for result in results)
-    lines = [
-        f"{result.scenario!s:<{width}}  {'passed' if result.passed else 'FAILED'}  {result.seconds:5.0f} s"
-        for result in results
-    ]
-    passed = sum(result.passed for result in results)
-    total = sum(result.seconds for result in results)
-    return "\n".join([*lines, f"{passed} passed, {len(results) - passed} failed", f"in {total:.0f} s"]) + "\n"
+def remove_containers(engine: Engine, scenarios: Sequence[Scenario]) -> None:
+    """Remove what an interrupted run of these scenarios left; the next would take it for its own."""
+    for scenario in scenarios:
+        command = ["docker", "ps", "--all", "--quiet"]
+        command += ["--filter", f"name={scenario.suffix}$", "--filter", "label=owner=molecule"]
+        listed = subprocess.run(command, env=engine.environment, capture_output=True, text=True, check=True)
+        if left := listed.stdout.split():
+            command = ["docker", "rm", "--force", "--volumes", *left]
+            subprocess.run(command, env=engine.environment, capture_output=True, check=True)

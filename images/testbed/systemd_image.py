@@ -17,11 +17,13 @@ from images.testbed.engine import Engine, TestbedError, missing_commands
 
 STAMP_LABEL = "org.bimetal.testbed.stamp"
 # A host as an installer leaves it: an init, udev, a network, the Python that Ansible needs, and sudo.
+# libeatmydata1 is the one exception, see SKIP_SYNCS.
 PACKAGES = (
     "ca-certificates",
     "dbus",
     "iproute2",
     "kmod",
+    "libeatmydata1",
     "procps",
     "python3",
     "sudo",
@@ -29,6 +31,9 @@ PACKAGES = (
     "systemd-sysv",
     "udev",
 )
+# A container that is thrown away need not survive a power cut. dpkg waits for the disk after every file: without that,
+# an install of 43 packages took half the time (39 to 54 s in place of 89 to 105 s, on a busy machine).
+SKIP_SYNCS = 'echo libeatmydata.so > "$1/etc/ld.so.preload"'
 
 
 @dataclass(frozen=True)
@@ -56,6 +61,7 @@ def mmdebstrap_command(suite: Suite) -> list[str]:
     """The command that writes the image's root as a tar stream to its standard output."""
     command = ["mmdebstrap", "--quiet", "--variant=minbase", "--mode=root", f"--include={','.join(PACKAGES)}"]
     command += [f'--customize-hook=chroot "$1" {line}' for line in suite.finish]
+    command.append(f"--customize-hook={SKIP_SYNCS}")
     # Every container is a machine of its own: systemd makes the id at its first start.
     command.append('--customize-hook=: > "$1/etc/machine-id"')
     return [*command, suite.name, "-"]

@@ -1,6 +1,6 @@
-"""Finding scenarios, running them, and what a person sees of it."""
+"""Finding scenarios, running several at a time, and removing what they leave."""
 
-import io
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -8,9 +8,13 @@ import pytest
 
 from images.testbed import scenarios
 from images.testbed.engine import Engine, TestbedError
-from images.testbed.scenarios import Result, Scenario
+from images.testbed.processes import Processes
+from images.testbed.report import Result
+from images.testbed.scenarios import Scenario
 
 Fake = Callable[[str, str], None]
+
+BOTH = [Scenario("a", "default", Path()), Scenario("b", "default", Path())]
 
 
 @pytest.fixture
@@ -27,55 +31,69 @@ def test_every_scenario_of_every_role_is_found(roles: Path) -> None:
     assert [str(scenario) for scenario in scenarios.find(roles)] == ["a/default", "a/other", "b/default"]
 
 
-def test_the_scenarios_of_one_role_can_be_chosen(roles: Path) -> None:
-    assert [str(scenario) for scenario in scenarios.find(roles, "a")] == ["a/default", "a/other"]
+def test_roles_and_scenarios_can_be_chosen(roles: Path) -> None:
+    assert [str(scenario) for scenario in scenarios.find(roles, ["a"])] == ["a/default", "a/other"]
+    assert [str(scenario) for scenario in scenarios.find(roles, ["b", "a/other"])] == ["a/other", "b/default"]
 
 
-def test_a_role_without_scenarios_is_an_error_that_names_those_that_have(roles: Path) -> None:
-    with pytest.raises(TestbedError, match=r"Role 'c' has no molecule scenario; roles that have: a, b\."):
-        scenarios.find(roles, "c")
+@pytest.mark.parametrize("name", ["c", "a/nothing", "default"])
+def test_a_name_that_is_none_is_an_error_that_names_those_that_are(roles: Path, name: str) -> None:
+    with pytest.raises(TestbedError, match=rf"'{name}' is no .*there are: a/default, a/other, b/default\."):
+        scenarios.find(roles, ["a", name])
 
 
-def test_a_scenario_runs_in_its_roles_folder_with_the_engine_and_its_output_in_a_log(
+def test_the_longest_scenarios_start_first(roles: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scenarios, "LONGEST", ("b/default", "not/here"))
+    assert str(scenarios.find(roles)[0]) == "b/default"
+
+
+def test_a_scenario_runs_in_its_roles_folder_with_the_engine_and_names_of_its_own(
     fake: Fake, roles: Path, tmp_path: Path
 ) -> None:
-    fake("molecule", 'echo "$PWD $DOCKER_HOST $*"; echo oops >&2; exit 1')
-    [scenario] = scenarios.find(roles, "b")
-    result = scenarios.run(scenario, Engine("unix:///e.sock"), tmp_path / "logs")
+    fake("molecule", 'echo "$PWD $DOCKER_HOST $TESTBED_SUFFIX $*"; echo oops >&2; exit 1')
+    [scenario] = scenarios.find(roles, ["b"])
+    result = scenarios.run(scenario, Engine("unix:///e.sock"), tmp_path / "logs", Processes())
     assert not result.passed
-    assert result.log.read_text() == f"{roles}/b unix:///e.sock test --scenario-name default\noops\n"
+    assert result.log.read_text() == f"{roles}/b unix:///e.sock -b-default test --scenario-name default\noops\n"
 
 
-def test_without_molecule_the_next_step_is_said(roles: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(TestbedError, match="Next: run it through make: make molecule"):
-        scenarios.run(scenarios.find(roles)[0], Engine("unix:///e.sock"), tmp_path)
+def test_several_run_at_a_time_and_a_failure_stops_none(tmp_path: Path) -> None:
+    together = threading.Barrier(2, timeout=30)
+
+    def test(scenario: Scenario) -> Result:
+        together.wait()
+        return Result(str(scenario), scenario.role == "b", 1.0, tmp_path)
+
+    seen: list[Result] = []
+    results = scenarios.run_all(BOTH, 2, test, seen.append, Processes())
+    assert [(result.name, result.passed) for result in results] == [("a/default", False), ("b/default", True)]
+    assert {result.name for result in seen} == {"a/default", "b/default"}
 
 
-def test_a_failure_shows_the_end_of_its_log_and_stops_none_of_the_others(tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    log.write_text("first\nTASK [Install] fatal\n")
-    out = io.StringIO()
-    both = [Scenario("a", "default", tmp_path), Scenario("b", "default", tmp_path)]
-    results = scenarios.run_all(both, lambda scenario: Result(scenario, scenario.role == "b", 61.4, log), out)
-    assert [result.passed for result in results] == [False, True]
-    assert out.getvalue().splitlines() == [
-        "[1/2] a/default ... FAILED in 61 s",
-        "    first",
-        "    TASK [Install] fatal",
-        f"    Whole log: {log}",
-        "[2/2] b/default ... passed in 61 s",
+def test_an_interrupted_run_ends_what_runs_and_starts_nothing_else(tmp_path: Path, fake: Fake) -> None:
+    fake("molecule", "exec sleep 60")
+    processes = Processes()
+
+    def interrupt(_: Result) -> None:
+        raise KeyboardInterrupt
+
+    def test(scenario: Scenario) -> Result:
+        if scenario.role == "a":
+            return Result("a/default", True, 0.0, tmp_path)
+        return scenarios.run(scenario, Engine("unix:///e.sock"), tmp_path, processes)
+
+    with pytest.raises(KeyboardInterrupt):
+        scenarios.run_all(BOTH, 2, test, interrupt, processes)
+    assert processes.ended
+    assert not processes.running
+
+
+def test_only_molecules_containers_of_these_scenarios_are_removed(fake: Fake, tmp_path: Path) -> None:
+    fake("docker", 'echo "$*" >> "$FAKES/asked"; case "$*" in *name=-a-*) echo left ;; esac')
+    scenarios.remove_containers(Engine("unix:///e.sock"), BOTH)
+    listing = "ps --all --quiet --filter name={}$ --filter label=owner=molecule"
+    assert (tmp_path / "asked").read_text().splitlines() == [
+        listing.format("-a-default"),
+        "rm --force --volumes left",
+        listing.format("-b-default"),
     ]
-
-
-def test_the_summary_has_a_line_for_each_scenario_and_the_counts() -> None:
-    here = Path()
-    table = scenarios.summary(
-        [
-            Result(Scenario("microcode", "default", here), True, 50.2, here),
-            Result(Scenario("b", "default", here), False, 9.9, here),
-        ]
-    )
-    assert table == (
-        "microcode/default  passed     50 s\nb/default          FAILED     10 s\n1 passed, 1 failed\nin 60 s\n"
-    )
