@@ -19,6 +19,7 @@ CPU_FLOPS = 2e12
 CPU_BANDWIDTH = 200e9
 LINK = 25e9  # bytes/s over PCIe 4.0 x16 as copies reach it
 SYNC = 20e-6  # seconds to drain the stream, copy, and start again
+CONTROL = "higher_order"  # PyTorch's cond and while_loop: only their bodies work
 CONVERSION = 3.0  # kernels that a typical function body (LayerNormalization, Gelu, RoPE) needs in place of one
 
 
@@ -53,7 +54,11 @@ def cost_of(node: Node) -> Cost:
     """
     outputs = [tensor for tensor in node.outputs if tensor is not None]
     known = torch_flops if node.domain == "aten" else onnx_flops
-    if node.operator in known.VIEWS or (outputs and all(tensor.constant for tensor in outputs)):
+    if (
+        node.operator in known.VIEWS
+        or node.domain == CONTROL
+        or (outputs and all(tensor.constant for tensor in outputs))
+    ):
         return Cost(0, 0)
     if node.operator in known.LOOKUPS:  # they read what they write, not the whole table
         return Cost(known.flops(node), _bytes([*outputs, *outputs]))

@@ -6,9 +6,10 @@ What the file does not tell (a type, a mask that may be None) counts as if it sh
 from router.operators.danger_rule import Rule, first
 from router.operators.graph import Node
 from router.operators.targets import Target
+from router.operators.torch_flops import FUSED_ATTENTION
 
 _ROCM = frozenset({Target.TORCH_ROCM})
-_SDPA = frozenset(["scaled_dot_product_attention"])
+_SDPA = frozenset(FUSED_ATTENTION)
 _HEADS_WITH_ERRORS = (8, 80)
 
 

@@ -46,8 +46,7 @@ class _Program:
 
     def graph(self) -> Graph:
         inputs = [self._value(name) for name in self._inputs]
-        for node in self._graph["nodes"]:
-            self._add(node)
+        self._add_all(self._graph["nodes"])
         return self._collector.graph(
             "torch.export",
             opset=self._opset,
@@ -67,13 +66,25 @@ class _Program:
         inputs = [name for name in names if kinds.get(name, "user_input") == "user_input"]
         return frozenset(names) - frozenset(inputs), inputs
 
+    def _add_all(self, nodes: Sequence[Mapping[str, Any]]) -> None:
+        for node in nodes:
+            self._add(node)
+
+    def _add_body(self, parent: int, graph: Mapping[str, Any]) -> None:
+        """A branch or a loop's body, which has tables of its own."""
+        outside = self._graph, self._tensors
+        self._graph, self._tensors = graph, graph["tensor_values"]
+        with self._collector.body_of(parent):
+            self._add_all(graph["nodes"])
+        self._graph, self._tensors = outside
+
     def _add(self, node: Mapping[str, Any]) -> None:
         domain, operator = _operator(node["target"])
         if operator is None or operator in _SIZE_QUESTIONS:
             return
         arguments = {each["name"]: self._argument(each["arg"]) for each in node["inputs"]}
         results = [self._value(name) for name in _tensor_names(node["outputs"])]
-        self._collector.add(
+        index = self._collector.add(
             plain_name(operator, arguments) if domain == ATEN else operator,
             arguments,
             results,
@@ -81,6 +92,9 @@ class _Program:
             scope=_scope(node.get("metadata", {})),
             opset=self._opset,
         )
+        for each in node["inputs"]:
+            if "as_graph" in each["arg"]:
+                self._add_body(index, each["arg"]["as_graph"]["graph"])
 
     def _argument(self, argument: Mapping[str, Any]) -> Any:
         (kind, value), *_ = argument.items()

@@ -36,6 +36,15 @@ _REDUCTIONS = (
 PER_ELEMENT: Mapping[str, int] = {**dict.fromkeys(_NORMS.split(), NORM), **dict.fromkeys(_MOVES.split(), MOVE)}
 
 
+FUSED_ATTENTION = (
+    "scaled_dot_product_attention",
+    "_scaled_dot_product_cudnn_attention",
+    "_scaled_dot_product_efficient_attention",
+    "_scaled_dot_product_flash_attention",
+    "_scaled_dot_product_flash_attention_for_cpu",
+)
+
+
 def flops(node: Node) -> int | None:
     """With open sizes as they are counted; None where a shape is unknown."""
     return counted(node, COUNTERS.get(node.operator), PER_ELEMENT.get(node.operator, 1))
@@ -84,5 +93,5 @@ COUNTERS: Mapping[str, Counter] = {
     **dict.fromkeys(_REDUCTIONS.split(), reduction),
     "einsum": einsum,
     "linear": _linear,
-    "scaled_dot_product_attention": scaled_dot_product,
+    **dict.fromkeys(FUSED_ATTENTION, scaled_dot_product),
 }

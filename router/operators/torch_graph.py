@@ -1,6 +1,7 @@
 """Collects the operators of a PyTorch file, in the order in which they would run, as an operator graph."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from router.operators.errors import ModelFileError
@@ -18,6 +19,8 @@ _SAME_OPERATOR = {
     "_unsafe_view": "view",
     "concat": "cat",
     "divide": "div",
+    "max_pool2d_with_indices": "max_pool2d",
+    "max_pool3d_with_indices": "max_pool3d",
     "multiply": "mul",
     "native_layer_norm": "layer_norm",
     "subtract": "sub",
@@ -44,6 +47,7 @@ class Collector:
         self._file = file
         self.nodes: list[Node] = []
         self._makers: dict[str, int] = {}
+        self._parent: int | None = None
 
     def add(
         self,
@@ -54,8 +58,8 @@ class Collector:
         domain: str = ATEN,
         scope: str = "",
         opset: int = 0,
-    ) -> None:
-        """A node.
+    ) -> int:
+        """A node; its index.
 
         Raises:
             ModelFileError: there are more nodes than are analysed.
@@ -77,9 +81,21 @@ class Collector:
                 outputs=tuple(value.tensor for value in results),
                 attributes=_attributes(arguments),
                 predecessors=tuple(waits),
+                parent=self._parent,
             )
         )
         self._makers.update((value.name, index) for value in results)
+        return index
+
+    @contextmanager
+    def body_of(self, parent: int) -> Iterator[None]:
+        """What is added meanwhile is in a body of that node, and waits for nothing outside of it."""
+        outside = self._makers, self._parent
+        self._makers, self._parent = {}, parent
+        try:
+            yield
+        finally:
+            self._makers, self._parent = outside
 
     def forget(self, count: int) -> None:
         """Drop all nodes but the first `count`."""

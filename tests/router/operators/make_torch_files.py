@@ -12,6 +12,7 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -122,6 +123,18 @@ class Speech(nn.Module):
         return self.head(x)
 
 
+class Chosen(nn.Module):
+    """Branches that torch.export keeps."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.near = nn.Linear(8, 8)
+        self.far = nn.Sequential(nn.Linear(8, 4), nn.Linear(4, 8))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.relu(torch.cond(x.sum() > 0, self.near, self.far, (x,)))
+
+
 class Repeated(nn.Module):
     """A loop whose length the input decides."""
 
@@ -155,9 +168,16 @@ def without_traces(content: bytes, member: str) -> bytes:
     if not member.endswith("models/model.json"):
         return content
     program = json.loads(content)
-    for node in program["graph_module"]["graph"]["nodes"]:
-        node["metadata"].pop("stack_trace", None)
+    _forget_traces(program["graph_module"]["graph"])
     return json.dumps(program).encode()
+
+
+def _forget_traces(graph: Any) -> None:
+    for node in graph["nodes"]:
+        node["metadata"].pop("stack_trace", None)
+        for each in node["inputs"]:
+            if "as_graph" in each["arg"]:
+                _forget_traces(each["arg"]["as_graph"]["graph"])
 
 
 def main() -> None:
@@ -181,6 +201,11 @@ def main() -> None:
     open_ = ({0: batch, 1: length},)
     programs = {
         "encoder.pt2": torch.export.export(encoder, (two,), dynamic_shapes=open_),
+        "chosen.pt2": torch.export.export(Chosen().eval(), (torch.zeros(3, 8),)),
+        "convolutions_decomposed.pt2": torch.export.export(images, (image,)).run_decompositions(),
+        "encoder_decomposed.pt2": torch.export.export(
+            encoder, (torch.zeros(3, 11, dtype=torch.int64),)
+        ).run_decompositions(),
         "decoder.pt2": torch.export.export(decoder, (states,)),
         "convolutions.pt2": torch.export.export(images, (image,)),
         "speech.pt2": torch.export.export(Speech().front.eval(), (sound,), dynamic_shapes=({2: length},)),

@@ -89,6 +89,37 @@ def test_an_open_size_is_counted_within_the_range_that_the_export_allows(tmp_pat
     assert graph.inputs[0].assumed == (4, 16)
 
 
+def test_branches_are_bodies_of_the_node_that_chooses_and_the_longer_one_is_on_the_path() -> None:
+    profile = analyze(FILES / "chosen.pt2")
+    graph = profile.graph
+    (choice,) = [each for each in graph.nodes if each.operator == "cond"]
+    inside = [each for each in graph.nodes if each.parent == choice.index]
+    assert [(each.operator, each.inputs[1].shape) for each in inside if each.inputs[1]] == [
+        ("linear", (8, 8)), ("linear", (4, 8)), ("linear", (8, 4)),
+    ]  # fmt: skip
+    assert [len(each.predecessors) for each in inside] == [0, 0, 1]
+    assert profile.costs[choice.index].flops == 0
+    assert {choice.index, inside[1].index, inside[2].index} <= profile.critical_path
+    assert inside[0].index not in profile.critical_path
+
+
+@pytest.mark.parametrize(
+    ("name", "products"),
+    [("convolutions_decomposed", {"conv2d", "conv_transpose2d", "addmm"}), ("encoder_decomposed", {"addmm", "bmm"})],
+)
+def test_decomposed_programs_have_the_operators_and_flops_of_whole_ones(name: str, products: set[str]) -> None:
+    """_softmax, native_layer_norm, max_pool2d_with_indices, convolution: the matrix knows them by their plain names."""
+    profile = analyze(FILES / f"{name}.pt2")
+    found = {each.operator for each in profile.graph.nodes}
+    assert products <= found
+    assert not {each for each in found if each.startswith(("_", "native"))}
+    assert "convolution" not in found
+    if name == "encoder_decomposed":
+        truth = json.loads((FILES / "expected.json").read_text())["encoder"]
+        counted = zip(profile.graph.nodes, profile.costs, strict=True)
+        assert sum(cost.flops or 0 for each, cost in counted if each.operator in products) == truth["flops"]
+
+
 def test_operators_of_other_libraries_keep_their_library(tmp_path: Path) -> None:
     nodes = [node("quantized_decomposed.quantize_per_tensor.default", input="x"), node("aten.relu_.default", self="y")]
     graph = exported(tmp_path, nodes, {"x": [4], "y": [4]}).graph
