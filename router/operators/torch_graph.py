@@ -34,7 +34,11 @@ def plain_name(operator: str, arguments: Mapping[str, object]) -> str:
     """The operator's name as the matrix has it: relu_ (in place) is relu, a convolution tells its dimensions."""
     name = operator if operator.startswith("__") else operator.rstrip("_")
     weight = arguments.get("weight")
-    if name in {"_convolution", "convolution"} and isinstance(weight, Value) and not weight.sizes.leading:
+    if (
+        name in {"_convolution", "_convolution_mode", "convolution"}
+        and isinstance(weight, Value)
+        and not weight.sizes.leading
+    ):
         kind = "conv_transpose" if arguments.get("transposed") is True else "conv"
         return f"{kind}{len(weight.sizes) - 2}d"
     return _SAME_OPERATOR.get(name, name)

@@ -124,6 +124,11 @@ def _normalised(a: Arguments) -> tuple[Sizes, Sizes, Sizes]:
     return _first(a), ANY, ANY
 
 
+def _with_weights(a: Arguments) -> tuple[Sizes, Sizes]:
+    """Attention's result, and its weights."""
+    return _first(a), ANY
+
+
 def _reduction(a: Arguments) -> Sizes:
     sizes, dims, keep = sizes_of(a), a.get("dim"), a.get("keepdim") is True
     if dims is None or dims == []:
@@ -192,7 +197,7 @@ _SAME = (
     "group_norm half instance_norm layer_norm batch_norm rms_norm lift_fresh log_softmax long softmax to tril triu "
     "type_as zeros_like ones_like empty_like full_like rand_like randn_like zero _softmax _log_softmax flip roll "
     "_to_copy celu logsigmoid hardshrink softsign normal_ uniform index_copy index_put index_fill scatter "
-    "masked_scatter"
+    "masked_scatter _transformer_encoder_layer_fwd"
 )
 _RULES: dict[str, Callable[[Arguments], Shapes]] = {
     **VIEWS,
@@ -215,6 +220,7 @@ _RULES: dict[str, Callable[[Arguments], Shapes]] = {
     "index_select": _index_select,
     "linear": _linear,
     "lstm": _recurrent(2),
+    "_native_multi_head_attention": _with_weights,
     "native_layer_norm": _normalised,
     "scaled_dot_product_attention": _attention,
     "t": lambda a: swapped(_first(a), -1, -2),

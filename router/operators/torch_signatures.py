@@ -18,13 +18,14 @@ _SPLIT = "self split_size dim"
 _SIGNATURES: dict[str, Sequence[str]] = {
     name: names.split()
     for names, operators in {
-        _CONV: "conv1d conv2d conv3d",
+        _CONV: "conv1d conv2d conv3d _convolution_mode",
         _TRANSPOSED: "conv_transpose1d conv_transpose2d conv_transpose3d",
         "input weight bias stride padding dilation transposed output_padding groups": "_convolution convolution",
         _POOL: "max_pool1d max_pool2d max_pool3d",
         _AVERAGE: "avg_pool1d avg_pool2d avg_pool3d",
-        "self output_size": "adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d upsample_nearest2d "
-        "upsample_bilinear2d adaptive_max_pool2d",
+        "self output_size": "adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool2d",
+        "self output_size scale_factors": "upsample_nearest1d upsample_nearest2d upsample_nearest3d",
+        "self output_size align_corners scale_factors": "upsample_linear1d upsample_bilinear2d upsample_bicubic2d",
         _RECURRENT: "lstm gru rnn_tanh rnn_relu",
         _REDUCE: "mean sum amax amin argmax argmin max min prod all any std var logsumexp",
         "self p dim keepdim": "norm",

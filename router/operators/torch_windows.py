@@ -79,6 +79,18 @@ def _pool(count: int) -> Callable[[Arguments], Sizes]:
     return rule
 
 
+def _scaled(a: Arguments) -> Sizes:
+    """To a given size, or by factors."""
+    if a["output_size"] is not None:
+        return _resized(a)
+    sizes, factors = sizes_of(a), a["scale_factors"]
+    for axis, factor in zip(range(-len(factors), 0), factors, strict=True):
+        size = sizes.at(axis)
+        scaled = int(assumed(size) * factor)
+        sizes = sizes.with_size(axis, scaled if isinstance(size, int) else Dim(None, scaled))
+    return sizes
+
+
 def _resized(a: Arguments) -> Sizes:
     sizes = sizes_of(a)
     target = a["output_size"]
@@ -105,12 +117,13 @@ def _shuffled(a: Arguments) -> Sizes:
 
 
 WINDOWS: dict[str, Callable[[Arguments], Sizes]] = {
-    **dict.fromkeys(("conv1d", "conv2d", "conv3d"), _conv),
+    **dict.fromkeys(("conv1d", "conv2d", "conv3d", "_convolution_mode"), _conv),
     **dict.fromkeys(("conv_transpose1d", "conv_transpose2d", "conv_transpose3d"), _conv_transpose),
     **dict.fromkeys(("_convolution", "convolution"), _convolution),
     **{f"{kind}_pool{n}d": _pool(n) for kind in ("max", "avg") for n in (1, 2, 3)},
     **{f"adaptive_avg_pool{n}d": _resized for n in (1, 2, 3)},
-    **dict.fromkeys(("upsample_nearest2d", "upsample_bilinear2d"), _resized),
+    **dict.fromkeys(("upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d"), _scaled),
+    **dict.fromkeys(("upsample_linear1d", "upsample_bilinear2d", "upsample_bicubic2d"), _scaled),
     **dict.fromkeys(("pad", "constant_pad_nd", "reflection_pad2d", "replication_pad2d"), _padded),
     "pixel_shuffle": _shuffled,
 }

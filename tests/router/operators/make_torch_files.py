@@ -123,6 +123,27 @@ class Speech(nn.Module):
         return self.head(x)
 
 
+class Segmentation(nn.Module):
+    """Down, up and a bridge between, with the paddings and resizings that others have."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.down = nn.Conv2d(3, 8, 3, padding=1)
+        self.middle, self.norm = nn.Conv2d(8, 16, 3, padding="same"), nn.GroupNorm(4, 16)
+        self.up, self.head = nn.Upsample(scale_factor=2, mode="bilinear"), nn.Conv2d(24, 1, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        bridge = torch.relu(self.down(x))
+        small = functional.silu(self.norm(self.middle(functional.avg_pool2d(bridge, 2))))
+        return torch.sigmoid(self.head(torch.cat([bridge, self.up(small)], 1)))
+
+
+def library_encoder() -> nn.Module:
+    """PyTorch's own encoder layers, which have a fast way and a slow one."""
+    layer = nn.TransformerEncoderLayer(32, 4, 64, dropout=0.0, batch_first=True)
+    return nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+
+
 class Chosen(nn.Module):
     """Branches that torch.export keeps."""
 
@@ -196,6 +217,11 @@ def main() -> None:
     keep("convolutions_frozen.pt", torch.jit.freeze(torch.jit.script(images)).save)
     keep("speech_scripted.pt", torch.jit.script(speech).save)
     keep("repeated_scripted.pt", torch.jit.script(Repeated().eval()).save)
+    pixels, library = Segmentation().eval(), library_encoder().eval()
+    keep("segmentation_scripted.pt", torch.jit.script(pixels).save)
+    keep("segmentation_traced.pt", torch.jit.trace(pixels, image).save)
+    keep("library_scripted.pt", torch.jit.script(library).save)
+    keep("library_traced.pt", torch.jit.trace(library, states, check_trace=False).save)
     batch, length = torch.export.Dim("batch", max=64), torch.export.Dim("length", min=2, max=512)
     two = torch.zeros(2, 7, dtype=torch.int64)
     open_ = ({0: batch, 1: length},)
@@ -221,6 +247,7 @@ def expected() -> dict[str, dict[str, object]]:
         "encoder": (Encoder(), torch.zeros(3, 11, dtype=torch.int64)),
         "decoder": (Decoder(), torch.zeros(3, 11, 32)),
         "convolutions": (Convolutions(), torch.zeros(2, 3, 48, 64)),
+        "segmentation": (Segmentation(), torch.zeros(2, 3, 48, 64)),
     }
     found: dict[str, dict[str, object]] = {}
     for name, (model, example) in runs.items():
@@ -231,6 +258,11 @@ def expected() -> dict[str, dict[str, object]]:
             "output": list(output.shape),
             "flops": counter.get_total_flops(),
         }
+    # The slow way alone: PyTorch counts nothing inside the fast one.
+    library = library_encoder().train()
+    with FlopCounterMode(display=False) as counter, torch.nn.attention.sdpa_kernel(SDPBackend.MATH):
+        output = library(torch.zeros(3, 11, 32))
+    found["library"] = {"input": [3, 11, 32], "output": list(output.shape), "flops": counter.get_total_flops()}
     return found
 
 
