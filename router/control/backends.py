@@ -10,7 +10,13 @@ from router.control.cluster import model_is_ready
 from router.fleet import Backend
 from router.security.dialing import Dialer, Options
 
-_CHANNEL: Options = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
+_CHANNEL: Options = [
+    ("grpc.max_receive_message_length", -1),
+    ("grpc.max_send_message_length", -1),
+    # A long error text of a Triton: the answer to our client is cut, but here it has to arrive.
+    ("grpc.max_metadata_size", 2**20),
+    ("grpc.absolute_max_metadata_size", 2**20),
+]
 _SEEN_WITHIN_S = 3.0
 _LOOK_EVERY_S = 0.02
 _MOST_WORDS = 300

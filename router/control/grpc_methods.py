@@ -2,12 +2,17 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any, NoReturn
+from urllib.parse import quote
 
 import grpc
 from google.protobuf.message import DecodeError
 
 Context = Any
 Answer = Callable[[Any, Context], Awaitable[Any]]
+
+_MOST_QUOTED = 6144
+"""Bytes of a status text as it is sent."""
+_UNQUOTED = "".join(chr(code) for code in range(0x20, 0x7F) if chr(code) != "%")
 
 
 class Methods(grpc.GenericRpcHandler):  # type: ignore[misc]  # untyped
@@ -41,9 +46,19 @@ def unary(request_type: Any, answer: Answer) -> Any:
 
 
 async def abort(context: Context, code: grpc.StatusCode, text: str) -> NoReturn:
-    """End the call with a status."""
-    await context.abort(code, text)
+    """End the call with a status, whose text is cut to what a client takes."""
+    await context.abort(code, bounded(text))
     raise AssertionError("abort raises")
+
+
+def bounded(text: str) -> str:
+    """`text`, or its beginning if it would not fit into the 8 KiB of trailing metadata that gRPC clients take.
+
+    model_analyzer 472: a client that gets more loses the status as well.
+    """
+    if len(quote(text, safe=_UNQUOTED)) <= _MOST_QUOTED:
+        return text
+    return f"{text.encode()[: _MOST_QUOTED // 3].decode(errors='ignore')}…"
 
 
 async def _unknown(_messages: AsyncIterator[bytes], context: Context) -> bytes:

@@ -13,8 +13,8 @@ from tritonclient.utils import InferenceServerException
 
 from tests.e2e.cluster import PATIENCE_S, Cluster, wait_until
 from tests.e2e.extra_model import RAISES, in_every_repository, load
+from tests.e2e.more_gateways import another_gateway, backend_documents
 from tests.e2e.requests import tensor
-from tests.e2e.second_gateway import backend_documents, second_gateway
 
 Road = Callable[[Cluster, str], str]
 """Sends a text to the model, which raises it; gives back what the client is told."""
@@ -33,7 +33,7 @@ def lonely(_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Itera
     folder = tmp_path_factory.mktemp("lonely")
     with in_every_repository(_cluster, MODEL, RAISES):
         load(_cluster, MODEL)
-        with second_gateway(
+        with another_gateway(
             _cluster,
             folder,
             backends=backend_documents(_cluster, "cpu-0"),

@@ -135,7 +135,7 @@ def test_asyncio_clients(cluster: Cluster) -> None:
 
 @pytest.mark.parametrize("compression", ["gzip", "deflate"])
 def test_compression(grpc_client: Any, http_client: Any, compression: str) -> None:
-    """T5185: compressed bodies were mislabelled on the way."""
+    """T5185, PR2933: compressed bodies were mislabelled on the way."""
     both_ways: dict[str, Any] = {
         "request_compression_algorithm": compression,
         "response_compression_algorithm": compression,

@@ -84,3 +84,16 @@ def test_wrong_methods_and_unknown_paths_get_tritons_own_words(cluster: Cluster)
                 answer = ask(request_uri=path, headers=None, query_params=None, **arguments)
                 answers.append((answer.status_code, answer.read()))
             assert answers[0] == answers[1], path
+
+
+def test_a_long_error_text_of_a_bad_load_arrives_with_its_status(cluster: Cluster, grpc_client: Any) -> None:
+    """model_analyzer 472: a long error text broke the client, which then had no status either."""
+    with (
+        triton_grpc.InferenceServerClient(cluster.backend("cuda-0").grpc_address) as direct,
+        pytest.raises(InferenceServerException, match="metadata size exceeds"),
+    ):
+        direct.load_model("n" * 20_000)
+    with pytest.raises(InferenceServerException, match="failed to load 'nnnnn") as caught:
+        grpc_client.load_model("n" * 20_000)
+    assert caught.value.status() == "StatusCode.INTERNAL"
+    assert 1000 < len(caught.value.message()) < 8192

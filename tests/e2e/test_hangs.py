@@ -15,9 +15,9 @@ import tritonclient.http as triton_http
 
 from tests.e2e.cluster import PATIENCE_S, Cluster, wait_until
 from tests.e2e.load import Loader
+from tests.e2e.more_gateways import another_gateway, backend_documents
 from tests.e2e.relay import Relay, relay_to
 from tests.e2e.requests import identity
-from tests.e2e.second_gateway import backend_documents, second_gateway
 
 TIMEOUT_S = 1
 
@@ -28,7 +28,7 @@ def behind_a_relay(cluster: Cluster, folder: Path, port: str) -> Iterator[tuple[
     backends = backend_documents(cluster, "cuda-0", "cpu-0")
     with relay_to("127.0.0.1", backends[0][port]) as relay:
         backends[0][port] = relay.port
-        with second_gateway(cluster, folder, backends=backends) as second:
+        with another_gateway(cluster, folder, backends=backends) as second:
             yield second, relay
 
 
@@ -62,7 +62,7 @@ def test_one_hung_triton_does_not_hold_up_the_others(cluster: Cluster, tmp_path:
         return lambda: identity(triton_grpc, client)
 
     pid = cluster.pid("triton-cuda-0")
-    with second_gateway(cluster, tmp_path, gateway={"request_timeout_s": TIMEOUT_S}) as second:
+    with another_gateway(cluster, tmp_path, gateway={"request_timeout_s": TIMEOUT_S}) as second:
         load = Loader(make_call, clients=8)
         with load.running():
             wait_until(lambda: load.answers > 100)
@@ -85,7 +85,7 @@ def test_the_log_says_whose_time_out_a_client_saw(cluster: Cluster, tmp_path: Pa
         {"name": "INPUT0", "shape": [1, 1], "datatype": "FP32", "data": [1]},
         {"name": "DELAY_MS", "shape": [1, 1], "datatype": "INT32", "data": [60_000]},
     ]
-    with second_gateway(cluster, tmp_path, gateway={"request_timeout_s": TIMEOUT_S}) as second:
+    with another_gateway(cluster, tmp_path, gateway={"request_timeout_s": TIMEOUT_S}) as second:
         connection = http.client.HTTPConnection(second.http, timeout=PATIENCE_S)
         connection.request("POST", "/v2/models/slow_identity/infer", json.dumps({"inputs": inputs}))
         answer = connection.getresponse()

@@ -50,6 +50,7 @@ def learning(cluster: Cluster, tmp_path: Path) -> Iterator[Cluster]:
 
 
 def test_a_triton_that_becomes_slow_loses_its_traffic_and_explain_says_why(cluster: Cluster, learning: Cluster) -> None:
+    """llm-d: wrong weights on mixed hardware; what is measured corrects them."""
     with triton_grpc.InferenceServerClient(learning.grpc) as client:
         _slow_down_and_look(cluster, learning, client)
 

@@ -13,8 +13,8 @@ import tritonclient.http as triton_http
 from tritonclient.utils import InferenceServerException
 
 from tests.e2e.cluster import PATIENCE_S, Cluster, wait_until
+from tests.e2e.more_gateways import another_gateway
 from tests.e2e.requests import ROWS, identity, tensor
-from tests.e2e.second_gateway import second_gateway
 
 CROWD = 1000
 
@@ -76,7 +76,7 @@ def test_a_gateway_that_holds_too_much_says_so_until_it_holds_less(cluster: Clus
         tensor(triton_grpc, "DELAY_MS", np.full((1, 1), 60_000, np.int32), "INT32"),
     ]
     with (
-        second_gateway(cluster, tmp_path, gateway={"max_memory_bytes": limit}) as second,
+        another_gateway(cluster, tmp_path, gateway={"max_memory_bytes": limit}) as second,
         triton_grpc.InferenceServerClient(second.grpc) as client,
         triton_http.InferenceServerClient(second.http) as other,
     ):

@@ -11,9 +11,9 @@ import tritonclient.grpc as triton_grpc
 from tests.e2e.answers import Answers
 from tests.e2e.cluster import Cluster, wait_until
 from tests.e2e.extra_model import WAITS_WITH_EACH_REQUEST, in_every_repository, load, open_gates
+from tests.e2e.more_gateways import another_gateway, backend_documents
 from tests.e2e.relay import relay_to
 from tests.e2e.requests import tensor
-from tests.e2e.second_gateway import backend_documents, second_gateway
 
 MODEL = "waits"
 QUEUE = 2
@@ -34,7 +34,7 @@ def test_a_full_queue_is_told_to_the_client_and_held_against_nobody(cluster: Clu
         load(cluster, MODEL)
         backends = backend_documents(cluster, "cpu-0")
         with (
-            second_gateway(cluster, tmp_path, backends=backends) as second,
+            another_gateway(cluster, tmp_path, backends=backends) as second,
             triton_grpc.InferenceServerClient(second.grpc) as client,
         ):
             for _ in range(clients):
@@ -61,7 +61,7 @@ def test_a_load_that_is_no_longer_reported_is_unknown_not_the_last_one(cluster: 
         load(cluster, MODEL)
         backends[1]["metrics_port"] = relay.port
         with (
-            second_gateway(cluster, tmp_path, backends=backends) as second,
+            another_gateway(cluster, tmp_path, backends=backends) as second,
             triton_grpc.InferenceServerClient(cluster.backend("cpu-0").grpc_address) as client,
         ):
             calls = [client.async_infer(MODEL, [word()], lambda *_: None) for _ in range(100)]

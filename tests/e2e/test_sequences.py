@@ -1,7 +1,9 @@
 """Live sequences stay on the backend that holds their state, over every road that a request can take."""
 
 import json
+import os
 import queue
+import signal
 import textwrap
 import urllib.request
 from collections.abc import Callable
@@ -112,15 +114,35 @@ def test_a_proxyless_client_stays_on_one_backend_with_its_sequences(cluster: Clu
     cluster.run_proxyless("-c", textwrap.dedent(PROXYLESS))
 
 
-def test_the_death_of_its_backend_is_surfaced_to_a_sequence_and_not_retried(cluster: Cluster, grpc_client: Any) -> None:
-    send = sender(triton_grpc, grpc_client)
+def home_of(cluster: Cluster, send: Send, sequence: int) -> str:
+    """Starts a sequence, and says which backend has it."""
     before = cluster.served("sequence_sum")
-    send(7001, 1, True, False)
-    home = next(name for name, count in cluster.served_since(before, "sequence_sum").items() if count)
+    send(sequence, 1, True, False)
+    # Triton answers first and counts afterwards.
+    wait_until(lambda: any(cluster.served_since(before, "sequence_sum").values()))
+    return next(name for name, count in cluster.served_since(before, "sequence_sum").items() if count)
+
+
+def test_the_death_of_its_backend_is_surfaced_to_a_sequence_and_not_retried(cluster: Cluster, grpc_client: Any) -> None:
+    """T3103: start on A, kill A."""
+    send = sender(triton_grpc, grpc_client)
+    home = home_of(cluster, send, 7001)
     cluster.kill(f"triton-{home}")
     wait_until(lambda: cluster.shares("sequence_sum")[home] == 0)
     with pytest.raises(InferenceServerException, match="sequence"):
         send(7001, 2, False, False)
+
+
+def test_a_sequence_starts_again_elsewhere_while_its_backend_is_out(cluster: Cluster, grpc_client: Any) -> None:
+    """Dynamo PR11646: affinity pinned a dead server. Liveness beats it."""
+    send = sender(triton_grpc, grpc_client)
+    home = home_of(cluster, send, 7002)
+    os.kill(pid := cluster.pid(f"triton-{home}"), signal.SIGSTOP)
+    try:
+        wait_until(lambda: cluster.shares("sequence_sum")[home] == 0)
+        assert [send(7002, value, value == 5, value == 7) for value in (5, 6, 7)] == [5, 11, 18]
+    finally:
+        os.kill(pid, signal.SIGCONT)
 
 
 def test_plain_json_names_a_sequence_in_its_parameters(cluster: Cluster) -> None:

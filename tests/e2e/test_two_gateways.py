@@ -143,6 +143,7 @@ def more(*loads: Loader, answers: int = 200) -> None:
 
 
 def test_a_triton_that_dies_under_the_load_of_both_is_one_incident_for_both(pair: Pair, cluster: Cluster) -> None:
+    """litellm 871: each thread had its own cool-downs."""
     before, incidents = pair.newest_event(), pair.incidents()
     with gateway_load(pair.a).running() as one, gateway_load(pair.b).running() as other:
         more(one, other)

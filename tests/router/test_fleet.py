@@ -50,6 +50,7 @@ def test_a_minimal_file_gets_the_documented_defaults(tmp_path: Path) -> None:
         (("grpc_port: 8001", "grpc_port: eight"), 10, "not 'eight'"),
         (("state_dir", "breaker: {isolate_after: 1}\nstate_dir"), 2, "isolate_after must be above degrade_after"),
         (("backends:\n", "backends: []\nx:\n"), 5, "backends"),
+        (("pools:", "gateway: {max_request_bytes: 2147483648}\npools:"), 3, "less than or equal to 2147483647"),
         (("pools:", "models: {m: {large_from: 8, large: {rocm: 1}}}\npools:"), 1, "models.m.large names pool 'rocm'"),
         (("pools:", "models: {m: {large_from: 8, large: {cuda: 2}}}\npools:"), 3, "at most 1"),
     ],

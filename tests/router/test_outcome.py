@@ -160,6 +160,12 @@ def test_other_http_answers_below_500_are_successes(status: int) -> None:
     assert outcome(http_status=status).effect is Effect.SUCCESS
 
 
+def test_a_message_that_is_too_large_is_nobodys_fault() -> None:
+    """dali_backend 241: over 2 GB, the most that protobuf can say."""
+    text = "Received message larger than max (2147483661 vs. 2147483647)"
+    assert outcome(grpc_status=8, message=text).effect is Effect.NEUTRAL
+
+
 def test_a_long_message_is_bounded() -> None:
     """model_analyzer 472: a long error text broke the client."""
     assert len(outcome(grpc_status=13, message="CUDA error " + "x" * 10**6).reason) <= 300
