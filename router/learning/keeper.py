@@ -45,6 +45,7 @@ class Keeper:
         self._note = note
         self._clock = clock
         self._recalled = False
+        self._changed = False
         self._learned: dict[Place, Learned] = {}
         self._saved_at = 0.0
         self._failed = False
@@ -74,18 +75,30 @@ class Keeper:
         if not self._settings.enabled:
             return
         try:
-            while True:
-                await asyncio.sleep(_REVIEW_EVERY_S)
-                changes = self._learner.review(self._clock())
-                if changes:
-                    self._note(changes)
-                if changes or not self._recalled or self._clock() - self._saved_at >= _SAVE_EVERY_S:
-                    await self._synchronise()
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._review())
+                tasks.create_task(self._save())
         finally:
             await self._synchronise()
 
+    async def _review(self) -> None:
+        while True:
+            await asyncio.sleep(_REVIEW_EVERY_S)
+            changes = self._learner.review(self._clock())
+            if changes:
+                self._changed = True
+                self._note(changes)
+
+    async def _save(self) -> None:
+        """Beside the reviews: a store that hangs delays no belief."""
+        while True:
+            await asyncio.sleep(_REVIEW_EVERY_S)
+            if self._changed or not self._recalled or self._clock() - self._saved_at >= _SAVE_EVERY_S:
+                await self._synchronise()
+
     async def _synchronise(self) -> None:
         """Read what is new in the store, write what is new here."""
+        self._changed = False
         try:
             if not self._recalled:
                 self._learner.recall(await asyncio.to_thread(self._memory.statistics))
@@ -100,6 +113,7 @@ class Keeper:
         self._saved_at, self._failed = self._clock(), False
 
     def _store_failed(self, error: StoreError) -> None:
+        self._changed = True
         if not self._failed:
             log.error("what was learned cannot be kept; the router goes on from memory", error=str(error))
         self._failed = True

@@ -1,6 +1,7 @@
 """Two real routers with a real Envoy each, before the same Tritons, on one PostgreSQL."""
 
 import json
+import urllib.error
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -170,6 +171,8 @@ def test_a_database_that_is_gone_costs_no_request_and_both_agree_when_it_is_back
         with stopped() if how == "stopped" else pair.postgres.hung():
             wait_until(lambda: not any(g.status()["store"]["ok"] for g in (pair.a, pair.b)))
             assert "never-shown" not in json.dumps(pair.a.status())
+            with pytest.raises(urllib.error.HTTPError, match="503"):
+                pair.a.get(pair.a.fleet.router.http_port, "/admin/events")
             pair.a.bimetal("drain", "cuda-0")
             wait_until(lambda: gone(pair.a))
             more(one, other)

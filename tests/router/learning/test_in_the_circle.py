@@ -1,7 +1,9 @@
 """The whole way round: measured times come back as a published table, and outlive a restart."""
 
 import asyncio
+import sqlite3
 from collections.abc import Callable, Coroutine
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +99,26 @@ def test_a_wrong_prior_is_corrected_within_500_requests_and_stays_so_after_a_res
         await second.stop()
         events = [e for e in second.store.events(50) if e.kind == "learning"]
         assert {e.backend for e in events} == {"cuda-0", "rocm-0"}
+
+    run_async(scenario())
+
+
+def test_a_store_that_hangs_delays_no_belief(
+    make_bench: Callable[..., Bench], run_async: RunAsync, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("router.database._BUSY_S", 60.0)  # it hangs for the whole test, however slow the machine is
+
+    async def scenario() -> None:
+        bench = make_bench()
+        await bench.published(lambda shares: shares.get("cuda-0", 0) > 0.9)
+        with closing(sqlite3.connect(tmp_path / "router.db")) as writer:
+            writer.execute("BEGIN IMMEDIATE")
+            for _ in range(3):
+                bench.serve(60)
+                before = bench.shares
+                bench.now += 2
+                await bench.published(lambda shares, before=before: shares != before)  # type: ignore[misc]
+        await bench.stop()
 
     run_async(scenario())
 
