@@ -4,13 +4,15 @@ PYTHON ?= python3
 # The cluster that these targets mean: another state directory and port offset is another cluster.
 STATE_DIR ?= .bimetal
 PORT_OFFSET ?= 0
+# What the services are: programs of this environment (process), or the images of `make images` (container).
+RUNTIME ?= process
 # What computes on the machine that serves the rendered models; gpu for real CUDA and ROCm hosts.
 COMPUTE ?= cpu
 
 VENV := $(CURDIR)/.venv
 INSTALLED := $(VENV)/.installed
 STATE := $(abspath $(STATE_DIR))
-PLAYBOOK = ansible-playbook --extra-vars '{"bimetal_state_dir": "$(STATE)", "bimetal_port_offset": $(PORT_OFFSET)}'
+PLAYBOOK = ansible-playbook --extra-vars '{"bimetal_state_dir": "$(STATE)", "bimetal_port_offset": $(PORT_OFFSET), "bimetal_runtime": "$(RUNTIME)"}'
 GATEWAY = http://127.0.0.1:$(shell expr 8000 + $(PORT_OFFSET))
 
 export PATH := $(VENV)/bin:$(PATH)
@@ -31,7 +33,7 @@ help: ## List these targets
 	@echo
 	@echo "  STATE_DIR=$(STATE_DIR) PORT_OFFSET=$(PORT_OFFSET): another pair is a second, separate cluster."
 
-up: $(INSTALLED) ## Start the cluster: three Tritons, the router, the gateway
+up: $(INSTALLED) ## Start the cluster: three Tritons, the router, the gateway (RUNTIME=container)
 	$(PLAYBOOK) ansible/serve.yml
 	@bimetal status
 	@printf '\nTry it:\n  %s\n' \

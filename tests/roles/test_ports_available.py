@@ -47,6 +47,32 @@ def test_a_port_held_by_a_child_of_our_supervisord_is_no_problem(module: ModuleT
         child.communicate("\n")
 
 
+def test_a_port_held_by_one_of_our_services_outside_supervisord_is_no_problem(
+    module: ModuleType, listener: socket.socket
+) -> None:
+    port = listener.getsockname()[1]
+    assert module.problems(PROC, wanted(port), None, lambda: [os.getpid()]) == []
+
+
+def test_our_services_are_asked_for_only_where_there_is_a_stranger(
+    module: ModuleType, free_port: Callable[[], int]
+) -> None:
+    def never() -> list[int]:
+        raise AssertionError("asked")
+
+    assert module.problems(PROC, wanted(free_port()), None, never) == []
+
+
+def test_a_holder_that_cannot_be_seen_is_ours_if_it_is_our_containers_user(module: ModuleType, tmp_path: Path) -> None:
+    """A member of the group docker may not look into the containers' processes."""
+    (tmp_path / "net").mkdir()
+    (tmp_path / "4711").mkdir()
+    line = f"   0: 0100007F:1F40 00000000:0000 0A 00000000:00000000 00:00000000 00000000 {os.getuid():5} 0 99 1\n"
+    (tmp_path / "net/tcp").write_text(f"  sl  local_address ...\n{line}")
+    assert module.problems(tmp_path, wanted(8000), None, lambda: [4711]) == []
+    assert len(module.problems(tmp_path, wanted(8000), None, list)) == 1
+
+
 def test_a_connection_without_a_listener_is_no_problem(module: ModuleType, listener: socket.socket) -> None:
     with socket.create_connection(listener.getsockname()) as client:
         assert module.problems(PROC, wanted(client.getsockname()[1]), None) == []
@@ -77,7 +103,7 @@ def test_a_holder_that_cannot_be_seen_is_said_to_be_another_users(module: Module
 def test_only_a_listener_on_the_same_or_on_every_address_conflicts(
     module: ModuleType, held: str, bound: str, conflict: bool
 ) -> None:
-    assert module.conflicts(module.Listener(held, 8000, "1"), bound) is conflict
+    assert module.conflicts(module.Listener(held, 8000, 0, "1"), bound) is conflict
 
 
 def test_the_kernels_table_is_read_for_both_address_families(module: ModuleType) -> None:

@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 ROLES = [
+    "container_image",
     "container_engine",
     "gpu_network",
     "gpu_probe",

@@ -33,9 +33,12 @@ def test_a_state_directory_too_deep_for_a_socket_is_named_with_the_limit(site: S
     ("variables", "words"),
     [
         ({"triton_compute": "quantum"}, ["triton_compute", "quantum", "gpu, cpu"]),
-        ({"triton_runtime": "container"}, ["triton_runtime is 'container' for cuda-0", "Set triton_runtime: process"]),
+        (
+            {"triton_runtime": "container", "container_image_engine": "/nonexistent/docker"},
+            ["No container engine answers on cuda-0", "apt-get install docker.io"],
+        ),
     ],
-    ids=["a value that argument_specs forbids", "a runtime that is not there yet"],
+    ids=["a value that argument_specs forbids", "a runtime without an engine"],
 )
 def test_a_wrong_variable_of_a_triton_is_named(
     site: Site, state_dir: Path, variables: dict[str, str], words: list[str]

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import ipaddress
 import struct
+import subprocess
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
 from typing import TypedDict
 
@@ -17,7 +20,7 @@ from ansible.module_utils.basic import AnsibleModule  # type: ignore[import-unty
 
 DOCUMENTATION = r"""
 module: ports_available
-short_description: Fail when a needed TCP port is held by a process outside our supervisord
+short_description: Fail when a needed TCP port is held by a process that is not of this cluster
 options:
   ports:
     description: Ports that will be used, and what for.
@@ -32,6 +35,8 @@ options:
     description: Listeners that descend from this process are our own and may stay.
     type: path
     required: true
+  engine: {type: str, default: docker, description: Command line of the engine that is asked for our containers.}
+  container_label: {type: str, required: true, description: NAME=VALUE that our containers have.}
 author: bimetal
 """
 
@@ -39,6 +44,7 @@ EXAMPLES = r"""
 - ports_available:
     ports: [{address: 127.0.0.1, port: 8000, purpose: gateway HTTP}]
     supervisor_pid_file: /var/lib/bimetal/supervisor/supervisord.pid
+    container_label: org.bimetal.cluster=/var/lib/bimetal
 """
 
 RETURN = r"""# """
@@ -56,10 +62,11 @@ class WantedPort(TypedDict):
 
 @dataclass(frozen=True)
 class Listener:
-    """A listening TCP socket: its address, its port, and the inode that a process's descriptor shows."""
+    """A listening TCP socket: its address, its port, its user, and the inode that a process's descriptor shows."""
 
     address: str
     port: int
+    uid: int
     inode: str
 
 
@@ -73,7 +80,7 @@ def parse_listeners(table: str) -> list[Listener]:
         address_hex, port_hex = fields[1].split(":")
         words = struct.unpack(f">{len(address_hex) // 8}I", bytes.fromhex(address_hex))
         packed = struct.pack(f"={len(words)}I", *words)
-        listeners.append(Listener(str(ipaddress.ip_address(packed)), int(port_hex, 16), fields[9]))
+        listeners.append(Listener(str(ipaddress.ip_address(packed)), int(port_hex, 16), int(fields[7]), fields[9]))
     return listeners
 
 
@@ -122,10 +129,34 @@ def describe(proc: Path, pid: int | None) -> str:
     return f"pid {pid}: {command if len(command) <= 200 else command[:197] + '...'}"
 
 
-def problems(proc: Path, ports: list[WantedPort], supervisor_pid: int | None) -> list[str]:
-    """One sentence for each port that somebody else holds; `proc` is /proc or a folder of its shape."""
+def owned(proc: Path, listener: Listener, pid: int | None, owners: Iterable[int]) -> bool:
+    """Whether the listener is one of the owners' or of their children.
+
+    Who may not look into another user's process (a member of the group docker) goes by the user: a container's own.
+    """
+    if pid is not None:
+        return any(descends_from(proc, pid, owner) for owner in owners)
+    return any(user_of(proc, owner) == listener.uid for owner in owners)
+
+
+def user_of(proc: Path, pid: int) -> int | None:
+    """The user of a process; None when it has ended."""
+    try:
+        return (proc / str(pid)).stat().st_uid
+    except OSError:
+        return None
+
+
+def problems(
+    proc: Path, ports: list[WantedPort], supervisor_pid: int | None, others: Callable[[], list[int]] = list
+) -> list[str]:
+    """One sentence for each port that somebody else holds; `proc` is /proc or a folder of its shape.
+
+    `others` tells our processes outside supervisord; it is asked only where there is a stranger.
+    """
     tables = [path.read_text() for path in (proc / "net/tcp", proc / "net/tcp6") if path.exists()]
     listeners = [listener for table in tables for listener in parse_listeners(table)]
+    owners = cache(others)
     found = []
     for wanted in ports:
         for listener in listeners:
@@ -134,9 +165,28 @@ def problems(proc: Path, ports: list[WantedPort], supervisor_pid: int | None) ->
             pid = holder(proc, listener.inode)
             if pid and supervisor_pid and descends_from(proc, pid, supervisor_pid):
                 continue
+            if owned(proc, listener, pid, owners()):
+                continue
             found.append(f"Port {wanted['port']} ({wanted['purpose']}) is held by {describe(proc, pid)}")
             break
     return found
+
+
+def answer(*words: str) -> list[str]:
+    """The words that a command prints; none when it cannot be run, or fails."""
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+    except OSError:
+        return []
+    return done.stdout.split() if done.returncode == 0 else []
+
+
+def service_pids(engine: str, label: str) -> list[int]:
+    """Main processes of our containers and of our systemd units, as far as this host has such."""
+    containers = answer(engine, "ps", "--quiet", "--filter", f"label={label}")
+    pids = answer(engine, "inspect", "--format", "{{.State.Pid}}", *containers) if containers else []
+    pids += answer("systemctl", "show", "--property=MainPID", "--value", "bimetal-*.service")
+    return [int(pid) for pid in pids if int(pid) > 0]
 
 
 def read_pid(path: Path) -> int | None:
@@ -155,18 +205,21 @@ def main() -> None:
         argument_spec={
             "ports": {"type": "list", "elements": "dict", "required": True, "options": port_options},
             "supervisor_pid_file": {"type": "path", "required": True},
+            "engine": {"type": "str", "default": "docker"},
+            "container_label": {"type": "str", "required": True},
         },
         supports_check_mode=True,
     )
     wanted = module.params
     supervisor_pid = read_pid(Path(wanted["supervisor_pid_file"]))
-    found = problems(Path("/proc"), wanted["ports"], supervisor_pid)
+    others = partial(service_pids, wanted["engine"], wanted["container_label"])
+    found = problems(Path("/proc"), wanted["ports"], supervisor_pid, others)
     if found:
         module.fail_json(
             msg="\n".join(
                 [
                     *found,
-                    "Expected: free, or held by this cluster's own supervisord. Stop the holder (if it is a bimetal,"
+                    "Expected: free, or held by this cluster's own services. Stop the holder (if it is a bimetal,"
                     " `make down` in its checkout), or move this cluster: `make up PORT_OFFSET=1000`.",
                 ]
             )

@@ -1,5 +1,5 @@
 #!/usr/bin/python
-"""Ansible module: wait until a supervised program answers 200, or say why it does not.
+"""Ansible module: wait until a program of supervisord or systemd answers 200, or say why it does not.
 
 Standard library only. `uri` with `until` would print one red line per second, and would wait out its time
 for a program that crashes at every start; this one shows the end of the program's log as soon as it knows.
@@ -26,6 +26,7 @@ options:
   timeout_seconds: {type: int, default: 60, description: How long it may take.}
   supervisorctl: {type: list, elements: str, required: true, description: Command that asks its supervisord.}
   log: {type: path, required: true, description: The program's log.}
+  systemd_unit: {type: str, description: The program's unit; with it systemd and its journal are asked instead.}
   log_tail_lines: {type: int, default: 25, description: Lines of the log that an error shows.}
 author: bimetal
 """
@@ -61,6 +62,17 @@ def parse_status(line: str) -> Program:
         return Program("UNKNOWN", None)
     pid = int(words[3].rstrip(",")) if words[2:3] == ["pid"] else None
     return Program(words[1], pid)
+
+
+# What systemd's states mean in supervisord's words.
+_STATES = {"active": "RUNNING", "activating": "BACKOFF", "failed": "FATAL", "inactive": "STOPPED"}
+
+
+def parse_unit(shown: str) -> Program:
+    """Read `systemctl show --property=ActiveState,MainPID`; a pid of 0 is none."""
+    values = dict(line.split("=", 1) for line in shown.splitlines() if "=" in line)
+    state = values.get("ActiveState", "")
+    return Program(_STATES.get(state, state.upper() or "UNKNOWN"), int(values.get("MainPID", "0")) or None)
 
 
 def hopeless(seen: list[Program]) -> str | None:
@@ -99,12 +111,21 @@ def wait(url: str, timeout_seconds: float, status: Callable[[], Program]) -> str
     return None
 
 
+def output(*words: str) -> str:
+    """What a command prints, whatever its status."""
+    return subprocess.run(words, capture_output=True, text=True, check=False).stdout
+
+
 def tail(path: Path, lines: int) -> str:
     """The last lines of a log, indented; says so when there is none."""
     try:
-        text = path.read_text(errors="replace")
+        return indented(path.read_text(errors="replace"), lines)
     except OSError as error:
         return f"  (no log: {error})"
+
+
+def indented(text: str, lines: int) -> str:
+    """The last lines of a text."""
     return "\n".join(f"  {line}" for line in text.splitlines()[-lines:]) or "  (empty)"
 
 
@@ -118,6 +139,7 @@ def main() -> None:
             "supervisorctl": {"type": "list", "elements": "str", "required": True},
             "log": {"type": "path", "required": True},
             "log_tail_lines": {"type": "int", "default": 25},
+            "systemd_unit": {"type": "str"},
         },
         supports_check_mode=True,
     )
@@ -125,15 +147,25 @@ def main() -> None:
     if module.check_mode:
         module.exit_json(changed=False)
 
+    unit, lines = wanted["systemd_unit"], wanted["log_tail_lines"]
+
     def status() -> Program:
-        command = [*wanted["supervisorctl"], "status", wanted["name"]]
-        return parse_status(subprocess.run(command, capture_output=True, text=True, check=False).stdout)
+        if unit:
+            return parse_unit(output("systemctl", "show", "--property=ActiveState,MainPID", unit))
+        return parse_status(output(*wanted["supervisorctl"], "status", wanted["name"]))
 
     problem = wait(wanted["url"], wanted["timeout_seconds"], status)
     if problem:
+        if unit:
+            log = f"`journalctl -u {unit}`"
+            end = indented(
+                output("journalctl", "--unit", unit, f"--lines={lines}", "--output=cat", "--no-pager"), lines
+            )
+        else:
+            log, end = wanted["log"], tail(Path(wanted["log"]), lines)
         module.fail_json(
             msg=f"{wanted['name']} is not ready: expected 200 from {wanted['url']}, but {problem}.\n"
-            f"The end of its log, {wanted['log']}:\n{tail(Path(wanted['log']), wanted['log_tail_lines'])}\n"
+            f"The end of its log, {log}:\n{end}\n"
             "Next: correct what the log names, then run the playbook (`make up`) again."
         )
     module.exit_json(changed=False)
