@@ -32,6 +32,7 @@ def local_replies(listener: str, gateway: Gateway) -> dict[str, Any]:
         "body_format": body,
         "mappers": [
             _NOT_FOUND,
+            _no_host(),
             refusal_without_key(),
             _too_large(listener, gateway),
             _too_late(listener, gateway),
@@ -72,13 +73,22 @@ def _too_many(gateway: Gateway) -> list[dict[str, Any]]:
         "backend failed, more retries than the retry budget allows: send fewer, or try again"
     )
     memory = f"the gateway holds close to {gateway.max_memory_bytes} bytes, its max_memory_bytes: try again later"
-    # It has none for a request that is refused as it arrives.
-    overloaded = extension(
-        "envoy.access_loggers.extension_filters.cel",
-        "extensions.access_loggers.filters.cel.v3.ExpressionFilter",
-        expression="response.code_details == 'overload'",
-    )
     return [
         {"filter": {"response_flag_filter": {"flags": ["UO"]}}, "body": {"inline_string": requests}},
-        {"filter": {"extension_filter": overloaded}, "body": {"inline_string": memory}},
+        {"filter": _details("overload"), "body": {"inline_string": memory}},
     ]
+
+
+def _details(details: str) -> dict[str, Any]:
+    """Whether these are Envoy's details of a refusal; for one as the request arrives there is no response flag."""
+    expression = extension(
+        "envoy.access_loggers.extension_filters.cel",
+        "extensions.access_loggers.filters.cel.v3.ExpressionFilter",
+        expression=f"response.code_details == '{details}'",
+    )
+    return {"extension_filter": expression}
+
+
+def _no_host() -> dict[str, Any]:
+    words = "the request has no Host header: expected one, as HTTP/1.1 demands it"
+    return {"filter": _details("missing_host_header"), "body": {"inline_string": words}}

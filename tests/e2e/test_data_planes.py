@@ -40,6 +40,16 @@ def test_http_1_0_without_a_host_is_answered(cluster: Cluster) -> None:
         assert b" 200 " in connection.recv(4096).split(b"\r\n")[0]
 
 
+def test_http_1_1_without_a_host_is_refused_in_words(cluster: Cluster) -> None:
+    """A Triton answers it; Envoy cannot be told to."""
+    host, port = cluster.http.split(":")
+    with socket.create_connection((host, int(port)), timeout=PATIENCE_S) as connection:
+        connection.sendall(b"GET /v2/health/live HTTP/1.1\r\n\r\n")
+        with connection.makefile("rb") as answer:
+            assert answer.readline() == b"HTTP/1.1 400 Bad Request\r\n"
+            assert b'{"error":"the request has no Host header' in answer.read()
+
+
 @pytest.mark.parametrize("megabytes", [12, 64])
 @pytest.mark.parametrize("protocol", ["grpc", "http"])
 def test_large_tensors_pass(grpc_client: Any, http_client: Any, protocol: str, megabytes: int) -> None:
