@@ -20,6 +20,7 @@ from images.tool import run
 # A fixed time makes the root's files, and with them the tar, the same for the same packages.
 EPOCH = "1700000000"
 BOOTSTRAP_REPOSITORY = "local/debian"
+STAMP_LABEL = "org.bimetal.bootstrap"
 # As in the distribution's own slim images: nobody reads manuals in a container, licences stay; and a layer is
 # either whole or not there, so that nothing is gained by syncing every file of it to the disk.
 DPKG = (
@@ -140,30 +141,43 @@ def _bootstrapped(suite: str, engine: Engine, cache: Path, report: Report) -> Re
     """Debian's minimal root from the mirror; kept as a tar, so that another engine gets the same."""
     reference = f"{BOOTSTRAP_REPOSITORY}:{suite}"
     found = engine.inspect(reference)
-    if found is None:
-        tar = cache / f"{suite}.tar"
+    # One that was made in another way is another base.
+    if found is None or (found["Config"].get("Labels") or {}).get(STAMP_LABEL) != _stamp(suite):
+        tar = _tar(cache, suite)
         if not tar.exists():
             _bootstrap(suite, tar, report)
-        found = engine.import_root(tar, BOOTSTRAP_REPOSITORY, suite)
+        found = engine.import_root(tar, BOOTSTRAP_REPOSITORY, suite, {STAMP_LABEL: _stamp(suite)})
     return _resolved(reference, found, f"mmdebstrap {suite}")
 
 
 def forget(bases: Mapping[str, Base], rows: Sequence[Row], engine: Engine, cache: Path) -> None:
     """Let the next build bootstrap the bases of `rows` again, with the packages that the archive has then."""
     for name in _names(rows):
-        (cache / f"{bases[name].suite}.tar").unlink(missing_ok=True)
-        engine.untag(f"{BOOTSTRAP_REPOSITORY}:{bases[name].suite}")
+        suite = str(bases[name].suite)
+        _tar(cache, suite).unlink(missing_ok=True)
+        engine.untag(f"{BOOTSTRAP_REPOSITORY}:{suite}")
+
+
+def _command(suite: str) -> list[str]:
+    command = ["mmdebstrap", "--variant=minbase", "--include=ca-certificates", '--aptopt=Acquire::Languages "none"']
+    return [*command, *(f"--dpkgopt={option}" for option in DPKG), suite]
+
+
+def _stamp(suite: str) -> str:
+    """Changes whenever the recipe of a root does."""
+    return hashlib.sha256(f"{EPOCH}\n{_command(suite)}".encode()).hexdigest()[:12]
+
+
+def _tar(cache: Path, suite: str) -> Path:
+    return cache / f"{suite}-{_stamp(suite)}.tar"
 
 
 def _bootstrap(suite: str, tar: Path, report: Report) -> None:
     tar.parent.mkdir(parents=True, exist_ok=True)
     # mmdebstrap chooses the format by the suffix; half a root must not pass for one.
     half = tar.with_name(f"half-{tar.name}")
-    command = ["mmdebstrap", "--variant=minbase", "--include=ca-certificates", '--aptopt=Acquire::Languages "none"']
-    command += [*(f"--dpkgopt={option}" for option in DPKG), suite, str(half)]
-    environment = os.environ | {"SOURCE_DATE_EPOCH": EPOCH}
     try:
-        status, said = run(command, report, environment)
+        status, said = run([*_command(suite), str(half)], report, os.environ | {"SOURCE_DATE_EPOCH": EPOCH})
         if status != 0:
             last = (said.splitlines() or ["nothing"])[-1].rstrip(".")
             raise ImageError(f"mmdebstrap {suite} failed: {last}.", "check the mirror and the free space")

@@ -81,11 +81,12 @@ class Engine:
             digest: str = self._client.images.get_registry_data(reference).id
         return digest
 
-    def import_root(self, tar: Path, repository: str, tag: str) -> Mapping[str, Any]:
+    def import_root(self, tar: Path, repository: str, tag: str, labels: Mapping[str, str]) -> Mapping[str, Any]:
         """Make an image of a root's tar; what the engine knows of it then."""
+        changes = [f"LABEL {name}={value}" for name, value in labels.items()]
         reference = f"{repository}:{tag}"
         with explained(reference):
-            self._api.import_image_from_file(str(tar), repository=repository, tag=tag)
+            self._api.import_image_from_file(str(tar), repository=repository, tag=tag, changes=changes)
         found = self.inspect(reference)
         if found is None:
             raise EngineError(f"{reference}: the engine lost it after the import.", "read the engine's log")

@@ -97,10 +97,11 @@ class FakeEngine(Engine):
         self.pulled.append(reference)
         self.images[reference] = self.answers_to_pull
 
-    def import_root(self, tar: Path, repository: str, tag: str) -> Mapping[str, Any]:
+    def import_root(self, tar: Path, repository: str, tag: str, labels: Mapping[str, str]) -> Mapping[str, Any]:
         self.imports += 1  # an engine puts the time of the import into the id
         layer = hashlib.sha256(tar.read_bytes()).hexdigest()
-        self.images[f"{repository}:{tag}"] = known(f"sha256:import{self.imports}", layer=layer)
+        imported = known(f"sha256:import{self.imports}", layer=layer, Config={"Labels": dict(labels)})
+        self.images[f"{repository}:{tag}"] = imported
         return self.images[f"{repository}:{tag}"]
 
     def untag(self, reference: str) -> None:

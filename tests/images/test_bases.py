@@ -97,12 +97,26 @@ def test_offline_a_base_is_bootstrapped_once_and_kept(matrix: Matrix, engine: Fa
     resolved = resolve(matrix, engine, tmp_path / "cache", offline=True)
     assert (resolved.reference, resolved.origin) == ("local/debian:bookworm", "mmdebstrap bookworm")
     assert engine.pulled == []
-    made = (tmp_path / "cache/bookworm.tar").read_text()
+    [tar] = (tmp_path / "cache").iterdir()
+    made = tar.read_text()
     assert made.startswith(bases.EPOCH)
     engine.images.clear()  # another engine gets the same root, under another id
     again = resolve(matrix, engine, tmp_path / "cache", offline=True)
     assert again.content == resolved.content
     assert again.image_id != resolved.image_id
+
+
+@pytest.mark.usefixtures("mmdebstrap")
+def test_a_base_that_was_made_in_another_way_is_made_again(
+    matrix: Matrix, engine: FakeEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    resolve(matrix, engine, tmp_path / "cache", offline=True)
+    monkeypatch.setattr(bases, "DPKG", ())
+    resolve(matrix, engine, tmp_path / "cache", offline=True)
+    assert engine.imports == 2
+    engine.images["local/debian:bookworm"] = known("sha256:somebodys", Config={"Labels": None})
+    resolve(matrix, engine, tmp_path / "cache", offline=True)
+    assert engine.imports == 3
 
 
 @pytest.mark.usefixtures("mmdebstrap")
