@@ -7,6 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+# Molecule's line after a failed step; what follows is the removal of its containers.
+CLEANING_UP = "An error occurred during the test sequence action"
+
 
 @dataclass(frozen=True)
 class Result:
@@ -24,15 +27,17 @@ class Result:
 
 
 def line(result: Result) -> str:
-    """One line, and after a failure the end of its log, where the tool says which step failed."""
+    """One line, and after a failure the part of its log that says why."""
     said = f"{result.name} ... {result.verdict} in {result.seconds:.0f} s\n"
-    return said if result.passed else said + indented_tail(result.log)
+    return said if result.passed else said + indented_excerpt(result.log)
 
 
-def indented_tail(log: Path, lines: int = 40) -> str:
-    """The end of a log, and its name."""
-    tail = log.read_text(errors="replace").splitlines()[-lines:]
-    return "".join(f"    {text}\n" for text in tail) + f"    Whole log: {log}\n"
+def indented_excerpt(log: Path, lines: int = 40) -> str:
+    """The lines before the tool began to clean up, else the last ones, and the log's name."""
+    text = log.read_text(errors="replace").splitlines()
+    end = next((number for number, entry in enumerate(text) if CLEANING_UP in entry), len(text))
+    excerpt = "".join(f"    {entry}\n" for entry in text[max(0, end - lines) : end])
+    return f"{excerpt}    Whole log: {log}\n"
 
 
 def table(results: Sequence[Result], seconds: float) -> str:

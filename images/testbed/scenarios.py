@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import time
 from collections.abc import Callable, Sequence
@@ -54,8 +55,13 @@ def find(roles_dir: Path, names: Sequence[str] = ()) -> list[Scenario]:
 def run(scenario: Scenario, engine: Engine, log_dir: Path, processes: Processes) -> Result:
     """Run `molecule test` for one scenario, its output in a log file."""
     log = log_dir / f"molecule-{scenario.role}-{scenario.name}.log"
+    # Molecule remembers there which containers it made, those of an interrupted run, too; and its own default is one
+    # directory for all checkouts.
+    state = log_dir / f"state{scenario.suffix}"
+    shutil.rmtree(state, ignore_errors=True)
     environment = engine.environment | {
         "TESTBED_SUFFIX": scenario.suffix,
+        "MOLECULE_EPHEMERAL_DIRECTORY": str(state),
         # A log is read in an editor: no colours.
         "PY_COLORS": "0",
         "ANSIBLE_NOCOLOR": "1",

@@ -21,6 +21,15 @@ def test_a_check_is_one_line_and_only_a_failure_shows_the_end_of_its_log(tmp_pat
     ]
 
 
+def test_what_is_shown_of_a_failure_ends_where_molecule_began_to_clean_up(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    failure = "fatal: [trixie]: FAILED!\nWARNING  An error occurred during the test sequence action: 'check'.\n"
+    log.write_text("before\n" * 50 + failure + "TASK [Destroy]\n" * 50)
+    shown = report.line(Result("a/default", False, 1.0, log)).splitlines()
+    assert len(shown) == 42
+    assert shown[-2:] == ["    fatal: [trixie]: FAILED!", f"    Whole log: {log}"]
+
+
 def test_the_table_has_a_line_for_each_check_and_closes_with_the_counts() -> None:
     assert report.table(RESULTS, 52.0) == (
         "microcode/default  passed     50 s\nb/default          FAILED     10 s\n1 passed, 1 failed in 52 s\n"

@@ -57,6 +57,14 @@ def test_a_scenario_runs_in_its_roles_folder_with_the_engine_and_names_of_its_ow
     assert result.log.read_text() == f"{roles}/b unix:///e.sock -b-default test --scenario-name default\noops\n"
 
 
+def test_what_an_interrupted_run_remembered_is_forgotten(fake: Fake, roles: Path, tmp_path: Path) -> None:
+    fake("molecule", 'ls "$MOLECULE_EPHEMERAL_DIRECTORY"; mkdir "$MOLECULE_EPHEMERAL_DIRECTORY" && echo anew')
+    [scenario] = scenarios.find(roles, ["b"])
+    for _ in range(2):
+        result = scenarios.run(scenario, Engine("unix:///e.sock"), tmp_path / "logs", Processes())
+        assert result.log.read_text().endswith("anew\n")
+
+
 def test_several_run_at_a_time_and_a_failure_stops_none(tmp_path: Path) -> None:
     together = threading.Barrier(2, timeout=30)
 
