@@ -117,7 +117,7 @@ class Database:
         if self._password:
             said = said.replace(str(self._password), "***")
         return StoreError(
-            f"the state store {self._shown} cannot be {verb}: {said.removesuffix('.')}.",
+            f"the state store {self._shown} cannot be {verb}: {said.rstrip('.?')}.",
             "Check that its folder or server exists, is writable and has space.",
         )
 
