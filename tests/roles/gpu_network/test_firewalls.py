@@ -64,6 +64,7 @@ def test_a_chain_of_one_family_gets_only_that_familys_sources(firewalls: ModuleT
     both = firewalls.nft_rules(firewalls.Chain("inet", "filter", "input"), wanted)
     assert len(both) == 2
     assert all(comment.startswith("bimetal ") for comment in both)
+    assert len(firewalls.nft_rules(firewalls.Chain("inet", "filter", "input"), wanted[:1])) == 1
 
 
 def test_a_rule_without_our_mark_is_never_ours(firewalls: ModuleType) -> None:

@@ -40,6 +40,8 @@ def as_text(manager: Any) -> str:
         ),
         ("/run/systemd/network/10-netplan-gpu-rail.network", "routable (configured)", "netplan gpu-rail"),
         ("n/a", "routable (unmanaged)", "nobody"),
+        # A file that says Unmanaged=yes.
+        ("/etc/systemd/network/10-gpu.network", "routable (unmanaged)", "nobody"),
         ("/etc/systemd/network/10-gpu.network", "off (pending)", "nobody"),
     ],
 )
@@ -80,6 +82,7 @@ def test_ifupdown_has_what_it_brought_up_itself(managers: ModuleType) -> None:
     # A stanza that somebody left behind when another program took over.
     assert managers.ifupdown("ens1", files, "lo=lo\n") is None
     assert managers.ifupdown("ens10", files, "ens10=ens10\n") is None
+    assert managers.ifupdown("ens1", files, "ens10=ens10\n") is None
 
 
 def test_the_files_that_ifupdown_reads_are_followed(managers: ModuleType) -> None:
