@@ -55,6 +55,10 @@ def combined(symbol: str, left: Size, right: Size) -> Size:
     return Dim(name if name is not None and len(name) <= _LONGEST_NAME else None, value)
 
 
+def _is_size(value: object) -> bool:
+    return isinstance(value, Dim) or (isinstance(value, int) and 0 <= value <= _LARGEST)
+
+
 def _counted(size: Size) -> int:
     """An open size is one at least, whatever was computed from those that were unknown."""
     return max(1, size.assumed) if isinstance(size, Dim) else size
@@ -69,6 +73,10 @@ class Sizes:
 
     def __len__(self) -> int:
         return len(self.known)
+
+    def checked(self) -> "Sizes":
+        """With open sizes in place of what is none: code can compute anything."""
+        return Sizes(tuple(size if _is_size(size) else UNKNOWN for size in self.known), self.leading)
 
     @property
     def rank(self) -> int | None:

@@ -4,6 +4,7 @@ TorchScript writes its code as Python, of which only the syntax tree is made her
 """
 
 import ast
+import warnings
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,7 +52,7 @@ class Code:
         source = self._members.read(member, at_most=self._left or 1)
         self._left -= len(source)
         try:
-            tree = ast.parse(source)
+            tree = syntax_tree(source)
         except (SyntaxError, ValueError, RecursionError, MemoryError) as exc:
             raise ModelFileError(f"{self._file}: {member} is no TorchScript ({exc}).", SAVE_AGAIN) from exc
         for statement in tree.body:
@@ -59,6 +60,17 @@ class Code:
                 self._functions[f"{module}.{statement.name}"] = statement
             elif isinstance(statement, ast.ClassDef):
                 self._classes[f"{module}.{statement.name}"] = _class(statement)
+
+
+def syntax_tree(source: bytes | str, mode: str = "exec") -> Any:
+    """Python's parser, without its warnings: what a stranger's code looks like is no business of a reader of the log.
+
+    Raises:
+        SyntaxError, ValueError, RecursionError, MemoryError: it is no Python, or nested too deep.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SyntaxWarning)
+        return ast.parse(source, mode=mode)
 
 
 def _class(definition: ast.ClassDef) -> ClassCode:

@@ -11,6 +11,7 @@ from router.operators.errors import ModelFileError
 from router.operators.graph import Graph
 from router.operators.sizes import UNKNOWN, Dim, Size, Sizes, assumed, combined, input_size
 from router.operators.torch_archive import SAVE_AGAIN
+from router.operators.torch_code import syntax_tree
 from router.operators.torch_graph import ATEN, Collector, plain_name
 from router.operators.torch_types import of_export
 from router.operators.torch_value import Value
@@ -124,7 +125,7 @@ class _Program:
             return self._size(expression, axis) if expression and "as_name" not in expression else UNKNOWN
         text = str(size["as_expr"]["expr_str"])
         try:
-            return self._evaluated(ast.parse(text, mode="eval").body, axis)
+            return self._evaluated(syntax_tree(text, "eval").body, axis)
         except (SyntaxError, MemoryError):
             return Dim(text if text.isidentifier() else None)
 

@@ -128,13 +128,16 @@ def _traced_inputs(file: Path, members: Members) -> list[Any]:
         return []
     examples = read_pickle(f"{file}: traced_inputs.pkl", members.read("traced_inputs.pkl"))
     found = examples.get("forward", []) if isinstance(examples, dict) else []
-    return [each if isinstance(each, StoredTensor) else None for each in found]
+    tensors = found if isinstance(found, list | tuple) else []
+    return [each if isinstance(each, StoredTensor) else None for each in tensors]
 
 
 def _constants(file: Path, members: Members) -> list[Any]:
     if "constants.pkl" not in members:
         return []
     stored = read_pickle(f"{file}: constants.pkl", members.read("constants.pkl"))
+    if not isinstance(stored, list | tuple):
+        raise NotFollowedError("its constants are no list")
     return [_constant(members, each, position) for position, each in enumerate(stored)]
 
 

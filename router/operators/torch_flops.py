@@ -57,7 +57,8 @@ def _product(first: int) -> Counter:
         left, right = node.input(first), node.input(first + 1)
         if left is not None and left.assumed:
             return 2 * need(elements) * left.assumed[-1]
-        assert right is not None
+        if right is None:
+            raise TypeError("a product of one tensor")
         return 2 * need(elements) * shape_of(node, first + 1, lambda shape: shape[-2])
 
     return count
@@ -79,7 +80,8 @@ def _pool(node: Node, elements: int | None) -> int:
     kernel = node.attributes["kernel_size"]
     if isinstance(kernel, tuple):
         return need(elements) * prod(size for size in kernel if isinstance(size, int))
-    assert isinstance(kernel, int)
+    if not isinstance(kernel, int):
+        raise TypeError(f"a kernel of size {kernel}")
     return need(elements) * int(kernel ** int(node.operator[-2]))
 
 

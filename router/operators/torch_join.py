@@ -1,12 +1,28 @@
 """What a follower of code does with values that are only partly known: unpack, decide, join two of them."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from router.operators.sizes import ANY, UNKNOWN, Dim, Sizes, joined
-from router.operators.torch_pickle import StoredTensor
+from router.operators.torch_pickle import StoredTensor, Thing
 from router.operators.torch_scalars import NOT_TOLD
 from router.operators.torch_value import Value
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function by its name in the code."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Method:
+    """A method of a module."""
+
+    owner: Thing
+    name: str
 
 
 def described(value: Any, name: str) -> Any:

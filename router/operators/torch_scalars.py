@@ -27,18 +27,22 @@ def scalar(name: str, arguments: Sequence[Any]) -> Any:
     """The result of an operator on plain values, or what it asks about a tensor; else NO_SCALAR."""
     first = arguments[0] if arguments else None
     if name in {"__is__", "__isnot__"}:
-        return _identity(name == "__is__", *arguments)
+        return _answer(_identity, [name == "__is__", *arguments])
     if isinstance(first, Value) and name in _ABOUT_TENSORS:
-        return _ABOUT_TENSORS[name](first, *arguments[1:])
+        return _answer(_ABOUT_TENSORS[name], arguments)
     if name in {"NumToTensor", "unchecked_cast", "annotate"}:
         return arguments[-1]
     plain = [value.number if isinstance(value, Value) and value.number is not None else value for value in arguments]
     if name not in _PLAIN or any(isinstance(value, Value) for value in plain):
         return NO_SCALAR
+    return _answer(_PLAIN[name], plain)
+
+
+def _answer(function: Callable[..., Any], arguments: Sequence[Any]) -> Any:
     try:
-        return _PLAIN[name](*plain)
+        return function(*arguments)
     except (TypeError, ValueError, IndexError, KeyError, ZeroDivisionError, OverflowError):
-        return NOT_TOLD
+        return NOT_TOLD  # open sizes, or what is no call of this operator
 
 
 def _identity(same: bool, left: Any, right: Any) -> Any:

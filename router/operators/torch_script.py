@@ -7,14 +7,13 @@ operator computes anything, no number of a weight is read (but constants of one 
 
 import ast
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from router.operators.errors import NotFollowedError
 from router.operators.sizes import UNKNOWN
 from router.operators.torch_code import Code, dotted
 from router.operators.torch_graph import Collector
-from router.operators.torch_join import described, joined_values, parts_of, truth
+from router.operators.torch_join import Function, Method, described, joined_values, parts_of, truth
 from router.operators.torch_pickle import Thing
 from router.operators.torch_record import Recorder
 from router.operators.torch_scalars import NO_SCALAR, NOT_TOLD, scalar
@@ -31,17 +30,6 @@ class _Returned(Exception):  # noqa: N818 - no error: how a function ends
 
 class _Raised(Exception):  # noqa: N818 - the model's own error, which ends a branch
     pass
-
-
-@dataclass(frozen=True)
-class _Function:
-    name: str
-
-
-@dataclass(frozen=True)
-class _Method:
-    owner: Thing
-    name: str
 
 
 class Follower:
@@ -72,7 +60,10 @@ class Follower:
         definition = self._method(owner, method)
         if definition is None:
             raise NotFollowedError(f"{owner.class_name} has no method {method}")
-        return self._run(definition, [owner, *arguments], {}, self._paths.get(id(owner), ""))
+        try:
+            return self._run(definition, [owner, *arguments], {}, self._paths.get(id(owner), ""))
+        except _Raised as raised:
+            raise NotFollowedError("it ends in an error of its own, whatever it is given") from raised
 
     def _method(self, owner: Thing, name: str) -> ast.FunctionDef | None:
         found = self._code.class_(owner.class_name)
@@ -219,11 +210,16 @@ class Follower:
 
     def _attribute(self, expression: ast.Attribute, env: Environment) -> Any:
         name = dotted(expression)
-        if name is not None and name.startswith("CONSTANTS.c"):
-            return self._constants[int(name[11:])]
+        if name is not None and name.startswith("CONSTANTS."):
+            return self._constant(name.removeprefix("CONSTANTS.c"))
         if name is not None and name.startswith(("__torch__.", "torch.", "ops.")):
-            return _Function(name)
+            return Function(name)
         return self._member(self._value(expression.value, env), expression.attr)
+
+    def _constant(self, number: str) -> Any:
+        if not number.isdecimal() or int(number) >= len(self._constants):
+            raise NotFollowedError(f"there is no constant {number}")
+        return self._constants[int(number)]
 
     def _member(self, owner: Any, name: str) -> Any:
         if not isinstance(owner, Thing):
@@ -233,7 +229,7 @@ class Follower:
             return described(owner.state[name], f"{path}.{name}" if path else name)
         found = self._code.class_(owner.class_name)
         if found is not None and name in found.methods:
-            return _Method(owner, name)
+            return Method(owner, name)
         return found.constants.get(name, NOT_TOLD) if found else NOT_TOLD
 
     def _call(self, call: ast.Call, env: Environment) -> Any:
@@ -246,11 +242,11 @@ class Follower:
         arguments = [self._value(argument, env) for argument in call.args]
         keywords = {keyword.arg: self._value(keyword.value, env) for keyword in call.keywords if keyword.arg}
         match function:
-            case _Method(owner=owner, name=method):
+            case Method(owner=owner, name=method):
                 definition = self._method(owner, method)
                 assert definition is not None
                 return self._run(definition, [owner, *arguments], keywords, self._paths.get(id(owner), ""))
-            case _Function(name=called):
+            case Function(name=called):
                 return self._called(called, arguments, keywords)
             case str():
                 return self._builtin(function, arguments)

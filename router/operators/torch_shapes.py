@@ -16,9 +16,12 @@ def shapes(operator: str, arguments: Arguments) -> Shapes:
     if rule is None:
         return ANY
     try:
-        return rule(arguments)
-    except (KeyError, IndexError, TypeError, ValueError, AttributeError):
+        found = rule(arguments)
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError, AssertionError):
         return ANY  # an argument that is not what the operator takes, or is not known
+    if isinstance(found, Sizes):
+        return found.checked()
+    return type(found)(each.checked() for each in found)
 
 
 def _first(a: Arguments) -> Sizes:

@@ -2,12 +2,15 @@
 
 import json
 import pickle
+import random
+import re
 import zipfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from router.operators import default_matrix, place
 from router.operators.errors import ModelFileError
 from router.operators.graph import Node
 from router.operators.input_shapes import parse_shapes
@@ -359,6 +362,42 @@ def test_every_flipped_byte_gives_a_graph_or_a_model_file_error(tmp_path: Path) 
             read_torch_graph(file)
         except ModelFileError:
             continue
+
+
+_PUT_IN = ["0", "-1", "None", "[]", "()", "x", "self", "9" * 20, "CONSTANTS.c9", "[1, [2]]", "{}", "torch.size(x)"]
+
+
+@pytest.mark.parametrize("name", ["encoder_traced", "speech_scripted", "library_scripted", "repeated_scripted"])
+def test_code_with_other_words_gives_a_graph_or_a_model_file_error(tmp_path: Path, name: str) -> None:
+    """Words of the code in each other's places, and values that no operator takes."""
+    dice = random.Random(name)
+    with zipfile.ZipFile(FILES / f"{name}.pt") as source:
+        members = {member: source.read(member) for member in source.namelist()}
+    codes = [member for member in members if member.endswith(".py")]
+    for _ in range(80):
+        changed = dict(members)
+        member = dice.choice(codes)
+        text = changed[member].decode()
+        words = [match.span() for match in re.finditer(r"[\w.]+", text)]
+        start, end = dice.choice(words)
+        other = dice.choice([text[slice(*dice.choice(words))], *_PUT_IN])
+        changed[member] = f"{text[:start]}{other}{text[end:]}".encode()
+        file = tmp_path / "changed.pt"
+        with zipfile.ZipFile(file, "w") as archive:
+            for each, content in changed.items():
+                archive.writestr(each, content)
+        try:
+            place(analyze(file), default_matrix())
+        except ModelFileError:
+            continue
+
+
+def test_more_code_than_is_parsed_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A syntax tree takes fifty times the memory of its text."""
+    monkeypatch.setattr("router.operators.torch_code.CODE_LIMIT", 1000)
+    file = script(tmp_path, lines("return x", f"# {'x' * 1000}"))
+    with pytest.raises(ModelFileError, match="unpacks to more than 1,000 bytes"):
+        read_torch_graph(file)
 
 
 def test_constants_of_one_element_are_read_for_the_sizes_that_depend_on_them() -> None:
