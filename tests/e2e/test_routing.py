@@ -9,6 +9,7 @@ import pytest
 import tritonclient.grpc as triton_grpc
 import tritonclient.http as triton_http
 
+from router.tables import FACTORS
 from tests.e2e.cluster import Cluster
 from tests.e2e.requests import identity, tensor
 
@@ -60,7 +61,7 @@ def test_explain_names_the_operator_its_opset_and_the_provider(cluster: Cluster)
         assert words in rocm
     assert backends["rocm-0"]["share"] == 0.0
     assert backends["cuda-0"]["score"] > backends["rocm-0"]["score"]
-    assert set(backends["cuda-0"]["factors"]) == {"operators", "bandwidth", "load", "breaker", "measured"}
+    assert set(backends["cuda-0"]["factors"]) == set(FACTORS)
 
 
 def test_explain_of_an_unknown_model_is_one_clear_line(cluster: Cluster) -> None:
