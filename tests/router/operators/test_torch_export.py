@@ -103,6 +103,17 @@ def test_branches_are_bodies_of_the_node_that_chooses_and_the_longer_one_is_on_t
     assert inside[0].index not in profile.critical_path
 
 
+def test_a_body_waits_for_its_owner_and_not_for_what_the_owner_reads(tmp_path: Path) -> None:
+    inner = {"nodes": [node("aten.tanh.default", self="t")], "tensor_values": {}, "inputs": [], "outputs": []}
+    first, choose = node("aten.relu.default", self="x"), node("higher_order.cond", pred="t")
+    first["outputs"] = [{"as_tensor": {"name": "t"}}]
+    choose["inputs"].append({"name": "", "arg": {"as_graph": {"name": "branch", "graph": inner}}})
+    graph = exported(tmp_path, [first, choose], {"x": [4], "t": [4], "y": [4]}).graph
+    assert [(each.operator, each.predecessors, each.parent) for each in graph.nodes] == [
+        ("relu", (), None), ("cond", (0,), None), ("tanh", (), 1),
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("name", "products"),
     [("convolutions_decomposed", {"conv2d", "conv_transpose2d", "addmm"}), ("encoder_decomposed", {"addmm", "bmm"})],

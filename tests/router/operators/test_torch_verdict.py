@@ -184,7 +184,7 @@ def test_a_speech_model_of_open_length_belongs_to_cuda() -> None:
     """The practitioners' time-out on ROCm 5.6; the length of a scripted model's input is always open."""
     placement = place(analyze(FILES / "speech_scripted.pt"), default_matrix())
     assert (placement.verdicts[CUDA].score, placement.verdicts[ROCM].score) == (4, 1)
-    assert placement.preference[CUDA] > 3 * placement.preference[ROCM]
+    assert placement.preference == {CUDA: 1.0, ROCM: 0.0}
     assert "Kokoro-FastAPI PR #518" in placement.verdicts[ROCM].reasons[0].source
 
 
@@ -196,9 +196,10 @@ def test_with_shapes_an_operators_share_of_the_time_counts() -> None:
 
 
 def test_without_shapes_the_weakest_operator_decides_and_no_share_is_claimed() -> None:
-    reasons = verdict(analyze(FILES / "speech_scripted.pt"), CUDA, default_matrix()).reasons
-    assert "of the time" not in reasons[0].text
-    assert reasons[0].effect == reasons[0].score
+    """The embedding is one of 54 nodes."""
+    reasons = verdict(analyze(FILES / "encoder_scripted.pt"), CUDA, default_matrix()).reasons
+    assert "embedding" in {reason.operator for reason in reasons}
+    assert not [reason for reason in reasons if "of the time" in reason.text or reason.effect != reason.score]
 
 
 def test_the_practitioners_grouped_gemm_is_shown_beside_the_fact(tmp_path: Path) -> None:
