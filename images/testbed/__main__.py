@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import fcntl
 import os
 import signal
 import sys
 import time
-from contextlib import redirect_stdout
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 
 from images.testbed import report, scenarios, vm_steps
@@ -40,13 +42,28 @@ def images(options: argparse.Namespace) -> int:
     return 0
 
 
+@contextmanager
+def alone(data_dir: Path) -> Iterator[None]:
+    """No second run with this data directory for the block: each removes what an earlier one left."""
+    data_dir.mkdir(parents=True, exist_ok=True)
+    with (data_dir / "molecule.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise TestbedError(
+                f"Another make molecule runs with {data_dir}. Next: wait for its end, or use another directory and"
+                " engine: TESTBED_DIR=/path make molecule"
+            ) from None
+        yield
+
+
 def molecule(options: argparse.Namespace) -> int:
     """Engine up, images, every scenario, summary; status 1 when one failed."""
     chosen = scenarios.find(PROJECT / "roles", options.scenarios)
     progress = sys.stderr if options.json else sys.stdout
     processes = Processes()
     started = time.monotonic()
-    with engine(options.data_dir) as running, redirect_stdout(progress):
+    with alone(options.data_dir), engine(options.data_dir) as running, redirect_stdout(progress):
         ensure_images(list(SUITES), running, options.data_dir)
         scenarios.remove_containers(running, chosen)
         try:

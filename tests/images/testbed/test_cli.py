@@ -58,3 +58,12 @@ def test_a_name_that_is_no_scenario_is_one_line_and_status_2(
         capsys.readouterr().err
         == "error: 'c' is no role with scenarios and no scenario; there are: a/default, b/default.\n"
     )
+
+
+def test_a_second_run_does_not_remove_the_containers_of_the_first(
+    run: Callable[..., int], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    with cli.alone(tmp_path / "data"):
+        assert run("molecule") == 2
+    assert f"Another make molecule runs with {tmp_path}/data. Next: wait" in capsys.readouterr().err
+    assert run("molecule", "a") == 0
