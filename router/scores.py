@@ -82,7 +82,7 @@ class ScoreBook:
 
 
 def _stamp(file: Path) -> _Stamp | None:
-    """None if there is no such file."""
+    """None if there is no such file, or none that this process may see."""
     try:
         stat = file.stat()
     except OSError:
@@ -99,7 +99,7 @@ def _files(fleet: Fleet, state: FleetState) -> Mapping[tuple[str, str], Path]:
             if model.ready:
                 version = fleet.pool_of(backend).repository / model.name / model.versions[-1]
                 files = [version / name for name in _MODEL_FILES]
-                found[model.name, backend.pool] = next((file for file in files if file.is_file()), files[0])
+                found[model.name, backend.pool] = next(filter(_stamp, files), files[0])
     return found
 
 

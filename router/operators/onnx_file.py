@@ -6,6 +6,7 @@ sees them, so a 1 GB model costs a few megabytes. Everything that a hostile file
 """
 
 import mmap
+import os
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
@@ -220,7 +221,7 @@ def _check_external(file: Path, tensor: onnx.TensorProto) -> None:
             "Save the model again with its data beside it.",
         )
     path = folder / location
-    if not path.is_file():
+    if not os.path.isfile(path):  # also False, and no error, in a folder that may not be read
         raise ModelFileError(f"{what}, which is missing; expected it at {path}.", "Copy it beside the model.")
     try:
         offset, length = int(entries.get("offset") or 0), int(entries.get("length") or 0)

@@ -119,3 +119,14 @@ def test_a_pytorch_model_is_judged_for_the_build_on_the_pools_devices(
         assert scores == {"cuda": 4, "rocm": 1, "cpu": None}
 
     run_async(scenario())
+
+
+def test_a_file_that_cannot_even_be_looked_for_makes_its_model_unknown_and_no_other(
+    fleet: Fleet, run_async: RunAsync, seen: Callable[..., Any], state_of: Callable[..., FleetState]
+) -> None:
+    """As in a container that may not read the repository: here no file system takes so long a name."""
+    book = ScoreBook(fleet)
+    endless = "x" * 300
+    run_async(book.refresh(state_of(seen("cuda-0", endless, "m"))))
+    assert score(book) is not None
+    assert (endless, "cuda") not in book.scores
