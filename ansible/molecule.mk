@@ -1,7 +1,7 @@
 # The roles on systemd containers and in a virtual machine. Included by the Makefile; `make help` lists the targets.
 
 # Roles or scenarios instead of all: make molecule SCENARIOS="microcode nvidia_driver/cuda_toolkit"
-SCENARIOS ?= $(ROLE)
+SCENARIOS ?=
 # Scenarios that run at the same time.
 JOBS ?= 2
 # molecule brings the whole of Ansible's collections: an environment of its own keeps `make up` small.
