@@ -20,6 +20,7 @@ PROJECT = Path(__file__).parents[2]
 # Away from the ports of a cluster that may run on this machine.
 PORT_OFFSET = 2000
 
+Utilities = Callable[[str], ModuleType]
 Playbook = Callable[..., subprocess.CompletedProcess[str]]
 
 
@@ -43,6 +44,38 @@ def load() -> Callable[[str], ModuleType]:
         return module
 
     return load_file
+
+
+@pytest.fixture(scope="session")
+def module_utils(load: Callable[[str], ModuleType]) -> Callable[..., contextlib.AbstractContextManager[Utilities]]:
+    """Files of a role's module_utils by name, importable for the block by the names that Ansible gives them."""
+
+    @contextlib.contextmanager
+    def importable(role: str, *names: str) -> Iterator[Utilities]:
+        package = sys.modules.get("ansible.module_utils") or __import__("ansible.module_utils", fromlist=["_"])
+        for name in names:
+            sys.modules[f"ansible.module_utils.{name}"] = loaded = load(f"{role}/module_utils/{name}.py")
+            setattr(package, name, loaded)
+        yield lambda name: sys.modules[f"ansible.module_utils.{name}"]
+        for name in names:
+            del sys.modules[f"ansible.module_utils.{name}"]
+            delattr(package, name)
+
+    return importable
+
+
+@pytest.fixture
+def tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], None]:
+    """Put a fake command first on PATH: a shell script's body, by its name."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+
+    def make(name: str, body: str) -> None:
+        (folder / name).write_text(f"#!/bin/sh\n{body}\n")
+        (folder / name).chmod(0o755)
+
+    return make
 
 
 @pytest.fixture(scope="session")
