@@ -15,6 +15,8 @@ from images.report import Interrupted
 Item = TypeVar("Item")
 # An engine that is told of an interruption only at its next line of output may be in a long copy.
 END_WITHIN_S = 10
+# A signal that comes just before a wait begins is acted upon only when the wait ends.
+NOTICED_WITHIN_S = 0.2
 
 
 class OneAtATime:
@@ -57,7 +59,8 @@ class Crew(Generic[Item]):
             return
         for thread in self._threads:
             thread.start()
-        self._ended.wait()
+        while not self._ended.wait(NOTICED_WITHIN_S):
+            pass
         if self._crash is not None:
             raise self._crash
 

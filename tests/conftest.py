@@ -8,8 +8,10 @@ import pytest
 
 from tests.postgres import Postgres, binaries, running
 
-# A shell starts what it puts into the background with Ctrl-C ignored, and so would be every program that tests start.
+# A shell starts what it puts into the background with Ctrl-C ignored, a supervisor may start it with signals blocked,
+# and so would be every program that tests start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
 @pytest.fixture(scope="session")

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
+from typing import NoReturn
 
 from images.testbed import report, scenarios, vm_steps
 from images.testbed.engine import Engine, TestbedError, engine
@@ -19,6 +20,7 @@ from images.testbed.report import Result
 from images.testbed.systemd_image import SUITES, Suite, ensure
 
 PROJECT = Path(__file__).parents[2]
+NOTICED_WITHIN_SECONDS = 0.2
 
 
 def ensure_images(suites: list[Suite], running: Engine, data_dir: Path, *, rebuild: bool = False) -> None:
@@ -94,13 +96,13 @@ def vm(options: argparse.Namespace) -> int:
     return conclude(results, time.monotonic() - started, as_json=options.json)
 
 
-def hold(options: argparse.Namespace) -> int:
+def hold(options: argparse.Namespace) -> NoReturn:
     """Keep engine and images up until Ctrl-C or SIGTERM, for work on one role with molecule itself."""
     with engine(options.data_dir) as running:
         ensure_images(list(SUITES), running, options.data_dir)
         print(f"export DOCKER_HOST={running.host}\nUp until Ctrl-C.", flush=True)
-        signal.pause()
-    return 0
+        while True:  # not signal.pause(): a signal that comes just before it would be noticed at the next one
+            time.sleep(NOTICED_WITHIN_SECONDS)
 
 
 def arguments() -> argparse.ArgumentParser:
