@@ -188,6 +188,7 @@ class Circle:
         return (
             before.error != new.error
             or before.models != new.models
+            or before.stopping != new.stopping
             or load_factor(before.pending, half) != load_factor(new.pending, half)
         )
 

@@ -62,6 +62,7 @@ class Observation:
         models: by name.
         pending: requests waiting in its queues, as a mean over the last seconds; None if the metrics endpoint
             did not say.
+        stopping: whether it was marked as about to stop (`router.probes.triton.STOPPING_REGION`).
     """
 
     backend: str
@@ -69,6 +70,7 @@ class Observation:
     server: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     models: Mapping[str, ServedModel] = field(default_factory=lambda: MappingProxyType({}))
     pending: float | None = None
+    stopping: bool = False
 
     @property
     def reachable(self) -> bool:

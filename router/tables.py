@@ -21,7 +21,8 @@ def status_tables(status: dict[str, Any]) -> Iterator[Table | str]:
         reachable = "yes" if b["ready"] else f"[red]no: {escape(b['error'])}[/red]"
         computes = b["compute"] if b["compute"] == "gpu" or b["vendor"] == "cpu" else f"{b['compute']} (emulated)"
         models = str(len(b["models"]))
-        state = f"[{colour}]{b['state']}[/{colour}]" + (", drained" if b["drained"] else "")
+        marks = [mark for mark in ("drained", "stopping") if b[mark]]
+        state = ", ".join([f"[{colour}]{b['state']}[/{colour}]", *marks])
         backends.add_row(b["name"], b["pool"], b["vendor"], computes, state, reachable, models)
     yield backends
     names = [b["name"] for b in status["backends"]]

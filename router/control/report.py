@@ -51,6 +51,7 @@ def _backend(name: str, fleet: Fleet, state: FleetState, breaker: Breaker) -> di
         "reason": breaker.reason,
         "ready": bool(observation and observation.reachable),
         "error": observation.error if observation else "not probed yet",
+        "stopping": bool(observation and observation.stopping),
         "models": sorted(m.name for m in models if m.ready),
     }
 

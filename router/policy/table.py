@@ -147,6 +147,8 @@ def _place(
         closed = f"{breaker.state}: {breaker.reason}"
     elif drained:
         closed, draining = "drained by a person", True
+    elif observation.stopping:
+        closed, draining = "about to stop", True
     degraded = breaker.state is State.DEGRADED
     standing = Standing(
         bandwidth_gbs,

@@ -24,7 +24,12 @@ _CHANNEL = [
     ("grpc.max_reconnect_backoff_ms", 1000),
     ("grpc.max_receive_message_length", -1),
 ]
+STOPPING_REGION = "bimetal-stopping"
+"""The shared-memory region that marks a server as about to get SIGTERM (images/rootfs/triton/opt/bimetal/serve): a mark
+that a Triton can be given and asked for by its own protocol, on the ports that it has."""
 _LEAST_PAUSE_S = 0.02
+_NO_SHARED_MEMORY = {"StatusCode.UNIMPLEMENTED", "StatusCode.PERMISSION_DENIED", "StatusCode.UNAVAILABLE"}
+"""What a server that was built without it, or restricts it to others, says."""
 _SAMPLE_WEIGHT = 0.1
 """Of one sample in a mean: at the usual four probes a second, a mean over about the last 2.5 seconds."""
 
@@ -75,6 +80,7 @@ class TritonProbe:
         try:
             async with asyncio.timeout(self._settings.timeout_s):
                 models = await self._models()
+                stopping = await self._is_stopping()
                 await self._ask_http()
         except InferenceServerException as error:
             return await self._unreachable(f"{error.message()}")
@@ -83,7 +89,9 @@ class TritonProbe:
         except TimeoutError:
             return await self._unreachable(f"no answer within {self._settings.timeout_s:g} s")
         self._pending = smooth(self._pending, await self._count_pending())
-        return Observation(self._backend.name, server=self._server, models=models, pending=self._pending)
+        return Observation(
+            self._backend.name, server=self._server, models=models, pending=self._pending, stopping=stopping
+        )
 
     async def _pause(self) -> None:
         # However often something asks for a look, one backend is not probed without a breath in between.
@@ -125,6 +133,16 @@ class TritonProbe:
             self._known[name] = ServedModel(name, model.versions, model.unavailable, known.config, known.metadata)
         self._known = {name: self._known[name] for name in listed}
         return dict(self._known)
+
+    async def _is_stopping(self) -> bool:
+        assert self._client is not None
+        try:
+            status = await self._client.get_system_shared_memory_status()
+        except InferenceServerException as error:
+            if error.status() in _NO_SHARED_MEMORY:
+                return False
+            raise
+        return STOPPING_REGION in status.regions
 
     async def _ask_http(self) -> None:
         """Whether anybody is there; whatever the answer is. On a connection of its own, as a new client's."""

@@ -89,7 +89,9 @@ class Cluster:
         command = [str(ROOT / ".venv/bin/python"), *arguments]
         environment = {variable: bootstrap, "PATH": "/usr/bin:/bin"}
         pipe = subprocess.PIPE
-        with subprocess.Popen(command, cwd=ROOT, env=environment, stdout=pipe, stderr=pipe, text=True) as client:
+        with subprocess.Popen(
+            command, cwd=ROOT, env=environment, stdin=pipe, stdout=pipe, stderr=pipe, text=True
+        ) as client:
             try:
                 yield client
             finally:
@@ -120,6 +122,11 @@ class Cluster:
 
     def pid(self, program: str) -> int:
         return int(self.supervisor("pid", program))
+
+    def triton_pid(self, backend: str) -> int:
+        """The server itself, which its program runs as a child."""
+        program = self.pid(f"triton-{backend}")
+        return int(Path(f"/proc/{program}/task/{program}/children").read_text().split()[0])
 
     def kill(self, program: str) -> None:
         """SIGKILL one of the cluster's own programs; its supervisor starts it again."""

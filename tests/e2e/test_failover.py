@@ -14,6 +14,31 @@ from tests.e2e.load import Loader
 from tests.e2e.requests import identity
 
 CLIENTS = 8
+# Until its standard input ends.
+PROXYLESS_LOAD = """
+    import sys, threading, numpy, tritonclient.grpc as triton
+    from concurrent.futures import ThreadPoolExecutor
+
+    client = triton.InferenceServerClient("xds:///identity")
+    given = triton.InferInput("INPUT0", [1, 1], "FP32")
+    given.set_data_from_numpy(numpy.zeros((1, 1), numpy.float32))
+    told = threading.Event()
+
+    def send():
+        while not told.is_set():
+            client.infer("identity", [given])
+
+    for _ in range(100):
+        client.infer("identity", [given])
+    with ThreadPoolExecutor(4) as pool:
+        senders = [pool.submit(send) for _ in range(4)]
+        print("begun", flush=True)
+        sys.stdin.read()
+        told.set()
+        for sender in senders:
+            sender.result()
+    print("ended")
+"""
 
 
 def gateway_load(cluster: Cluster, protocol: str) -> Loader:
@@ -46,23 +71,17 @@ def test_a_killed_triton_costs_no_client_an_error(cluster: Cluster, protocol: st
     assert cluster.breaker("cpu-0") in {"Healthy", "Degraded"}
 
 
-def test_a_killed_triton_costs_a_proxyless_client_no_error(cluster: Cluster) -> None:
-    script = """
-        import sys, numpy, tritonclient.grpc as triton
-        client = triton.InferenceServerClient("xds:///identity")
-        given = triton.InferInput("INPUT0", [1, 1], "FP32")
-        given.set_data_from_numpy(numpy.zeros((1, 1), numpy.float32))
-        for round in range(3):
-            for _ in range(200):
-                client.infer("identity", [given])
-            print("round", flush=True)
-    """
-    with cluster.proxyless("-c", textwrap.dedent(script)) as client:
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM], ids=["killed", "stopped"])
+def test_a_triton_that_ends_costs_a_proxyless_client_no_error(cluster: Cluster, number: int) -> None:
+    """T6939: a draining Triton says NOT_FOUND, which grpcio cannot retry; so a router has to know before it drains."""
+    with cluster.proxyless("-c", textwrap.dedent(PROXYLESS_LOAD)) as client:
         assert client.stdout is not None
-        assert client.stdout.readline() == "round\n"
-        cluster.kill("triton-cpu-0")
+        assert client.stdout.readline() == "begun\n"
+        os.kill(cluster.pid("triton-cpu-0"), number)
+        wait_until(lambda: cluster.shares("identity")["cpu-0"] == 0)
+        wait_until(lambda: cluster.shares("identity")["cpu-0"] > 0)
         rest, errors = client.communicate(timeout=PATIENCE_S)
-    assert (client.returncode, rest) == (0, "round\nround\n"), errors
+    assert (client.returncode, rest) == (0, "ended\n"), errors
 
 
 def test_a_killed_triton_comes_back_into_the_table_by_itself(cluster: Cluster) -> None:
@@ -127,7 +146,7 @@ def test_a_router_that_comes_back_moves_nothing(cluster: Cluster) -> None:
 
 def test_a_hung_triton_is_taken_out_and_taken_back(cluster: Cluster) -> None:
     """litellm 30192, PS 749: SIGSTOP and SIGCONT."""
-    pid = cluster.pid("triton-cuda-0")
+    pid = cluster.triton_pid("cuda-0")
     os.kill(pid, signal.SIGSTOP)
     try:
         wait_until(lambda: cluster.shares("identity")["cuda-0"] == 0)

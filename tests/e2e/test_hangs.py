@@ -61,7 +61,7 @@ def test_one_hung_triton_does_not_hold_up_the_others(cluster: Cluster, tmp_path:
         client = triton_grpc.InferenceServerClient(second.grpc)
         return lambda: identity(triton_grpc, client)
 
-    pid = cluster.pid("triton-cuda-0")
+    pid = cluster.triton_pid("cuda-0")
     with another_gateway(cluster, tmp_path, gateway={"request_timeout_s": TIMEOUT_S}) as second:
         load = Loader(make_call, clients=8)
         with load.running():

@@ -64,7 +64,7 @@ def _slow_down_and_look(cluster: Cluster, learning: Cluster, grpc_client: Any) -
 
     for _ in range(100):
         grpc_client.infer(MODEL, [words])
-    with slowed_down(cluster.pid("triton-cuda-0")):
+    with slowed_down(cluster.triton_pid("cuda-0")):
         wait_until(lambda: share_after_a_request() < 0.15)
     explained = json.loads(learning.bimetal("explain", MODEL, "--json"))["backends"]
     slow = next(b for b in explained if b["name"] == "cuda-0")

@@ -137,7 +137,7 @@ def test_a_sequence_starts_again_elsewhere_while_its_backend_is_out(cluster: Clu
     """Dynamo PR11646: affinity pinned a dead server. Liveness beats it."""
     send = sender(triton_grpc, grpc_client)
     home = home_of(cluster, send, 7002)
-    os.kill(pid := cluster.pid(f"triton-{home}"), signal.SIGSTOP)
+    os.kill(pid := cluster.triton_pid(home), signal.SIGSTOP)
     try:
         wait_until(lambda: cluster.shares("sequence_sum")[home] == 0)
         assert [send(7002, value, value == 5, value == 7) for value in (5, 6, 7)] == [5, 11, 18]

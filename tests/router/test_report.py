@@ -99,6 +99,14 @@ def test_the_status_table_says_what_is_emulated_and_what_is_down(world: tuple[Fl
         assert words in text
 
 
+def test_a_server_that_is_about_to_stop_shows_so(
+    fleet_of: Callable[..., Fleet], state_of: Callable[..., FleetState], seen: Callable[..., Observation]
+) -> None:
+    world = fleet_of("cuda-0", "rocm-0", "cpu-0"), state_of(seen("cuda-0", "m", stopping=True))
+    assert [b["stopping"] for b in _status(world)["backends"]] == [True, False, False]
+    assert "Healthy, stopping" in printed(*status_tables(_status(world)))
+
+
 def test_the_explanation_table_shows_what_the_json_has(world: tuple[Fleet, FleetState]) -> None:
     fleet, state = world
     text = printed(*explanation_tables(explain("m", fleet, decide(fleet, state, BREAKERS, SCORES))))

@@ -113,6 +113,16 @@ def test_a_drained_backend_gets_nothing_and_says_why(fleet_of: FleetOf, state_of
     assert blocked(table.routes["m"])["cuda-0"] == "drained by a person"
 
 
+def test_a_server_that_is_about_to_stop_gets_nothing_new_and_keeps_what_it_has(
+    fleet_of: FleetOf, state_of: StateOf, seen: Callable[..., Observation]
+) -> None:
+    state = state_of(seen("cuda-0", "m", stopping=True), rocm_0="m")
+    found = route(fleet_of("cuda-0", "rocm-0"), state)
+    assert found.shares == {"cuda-0": 0.0, "rocm-0": 1.0}
+    assert blocked(found)["cuda-0"] == "about to stop"
+    assert [c.backend for c in found.candidates if c.draining] == ["cuda-0"]
+
+
 def test_a_sequence_model_is_stateful_wherever_one_backend_says_so(fleet_of: FleetOf) -> None:
     config: dict[str, object] = {"sequence_batching": {}}
     state = absorb(FleetState(), Observation("cuda-0", models={"m": ServedModel("m", ("1",), config=config)}))

@@ -53,6 +53,8 @@ class _Server:
             BIMETAL_HTTP_PORT=self.http,
             BIMETAL_GRPC_PORT=self.grpc,
             BIMETAL_METRICS_PORT=metrics,
+            # The request in flight shall still be so when the server gets the signal.
+            BIMETAL_STOP_DELAY="0",
             BIMETAL_SELFTEST_IN_FLIGHT=str(self._in_flight),
         )
         with self._log_file.open("wb") as log:
