@@ -80,11 +80,13 @@ def words(run: Run) -> str:
 
 
 def test_an_upgrade_stops_at_the_first_failure_and_goes_on_where_it_stopped_without_a_lost_request(
-    cluster: Cluster, play: Play
+    cluster: Cluster, play: Play, tmp_path: Path
 ) -> None:
     before = pids(cluster)
-    # A new argument restarts each server; a request that no server can answer fails the first one.
-    new = {"triton_exit_timeout_seconds": 21}
+    # A new environment restarts each server; a request that no server can answer fails the first one.
+    tuned = tmp_path / "vendor.env"
+    tuned.write_text("# Made by the role tuning.\nOMP_NUM_THREADS=3\nNCCL_SOCKET_IFNAME==eth0\n")
+    new = {"triton_environment_file": str(tuned), "triton_environment": {"OMP_NUM_THREADS": "2"}}
     with requests_meanwhile(cluster) as errors:
         failed = play("playbooks/upgrade.yml", upgrade_request={"model": "nobody_has_it", "inputs": []}, **new)
         assert failed.returncode != 0
@@ -101,6 +103,8 @@ def test_an_upgrade_stops_at_the_first_failure_and_goes_on_where_it_stopped_with
     after = pids(cluster)
     assert after["cuda-0"] == stopped["cuda-0"]
     assert [name for name in BACKENDS if after[name] != before[name]] == BACKENDS
+    served = Path(f"/proc/{cluster.triton_pid('rocm-0')}/environ").read_bytes().split(b"\0")
+    assert {b"NCCL_SOCKET_IFNAME==eth0", b"OMP_NUM_THREADS=2"} <= set(served)
     assert drained(cluster) == []
 
 
