@@ -1,8 +1,10 @@
 """Things die under load, and no client sees it."""
 
+import hashlib
 import os
 import signal
 import textwrap
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -52,6 +54,11 @@ def gateway_load(cluster: Cluster, protocol: str) -> Loader:
     return Loader(make_call, CLIENTS)
 
 
+def shared_memory_regions(cluster: Cluster, backend: str) -> set[str]:
+    of_cluster = hashlib.sha256(str(cluster.state_dir).encode()).hexdigest()[:8]
+    return {region.name for region in Path("/dev/shm").glob(f"triton-{backend}-{of_cluster}-*")}
+
+
 def more(load: Loader, answers: int = 200) -> None:
     """Wait for that many more good answers (or for an error, which the test will show)."""
     goal = load.answers + answers
@@ -86,9 +93,14 @@ def test_a_triton_that_ends_costs_a_proxyless_client_no_error(cluster: Cluster, 
 
 def test_a_killed_triton_comes_back_into_the_table_by_itself(cluster: Cluster) -> None:
     """litellm 30192: never recovered."""
+    before = shared_memory_regions(cluster, "rocm-0")
     cluster.kill("triton-rocm-0")
     wait_until(lambda: cluster.shares("identity")["rocm-0"] == 0)
     wait_until(lambda: cluster.shares("identity")["rocm-0"] > 0)
+    # What the killed one had is gone: a server that dies again and again does not fill the memory.
+    after = shared_memory_regions(cluster, "rocm-0")
+    assert len(after) == len(before)
+    assert not before & after
 
 
 @pytest.mark.parametrize("protocol", ["grpc", "http"])

@@ -57,12 +57,19 @@ def free_port() -> int:
 
 
 @pytest.fixture
-def serve(free_port: int) -> Iterator[Serve]:
+def prefix() -> str:
+    """What the regions of the server begin with."""
+    return f"serve-{os.getpid()}-"
+
+
+@pytest.fixture
+def serve(free_port: int, prefix: str) -> Iterator[Serve]:
     """Starts `serve` with a command, and waits for what that says first."""
     running: list[subprocess.Popen[str]] = []
 
     def start(*command: str, delay: str = AN_HOUR) -> "subprocess.Popen[str]":
         own = {"BIMETAL_ADDRESS": "127.0.0.1", "BIMETAL_HTTP_PORT": str(free_port), "BIMETAL_STOP_DELAY": delay}
+        own["BIMETAL_SHARED_MEMORY_PREFIX"] = prefix
         process = subprocess.Popen(
             [sys.executable, str(SERVE), *command],
             env=os.environ | own,
@@ -147,6 +154,20 @@ def test_a_server_does_not_outlive_it(serve: Serve) -> None:
     process = serve("sh", "-c", "echo up; exec sleep 3600")
     process.kill()
     process.communicate(timeout=WITHIN_S)  # ends when the last that holds the output has
+
+
+def test_regions_that_a_killed_server_left_are_removed_and_those_of_others_stay(serve: Serve, prefix: str) -> None:
+    left, other = Path(f"/dev/shm/{prefix}left"), Path(f"/dev/shm/other-{prefix}left")
+    left.touch()
+    other.touch()
+    try:
+        process = serve("sh", "-c", f"ls /dev/shm/{prefix}left >&2; touch /dev/shm/{prefix}new; echo up; exit 0")
+        assert process.wait(WITHIN_S) == 0
+        assert process.stderr is not None
+        assert "No such file" in process.stderr.read()
+        assert list(Path("/dev/shm").glob(f"*{prefix}*")) == [other]
+    finally:
+        other.unlink()
 
 
 def test_a_command_that_is_none_is_said(serve: Serve, free_port: int) -> None:
