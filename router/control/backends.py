@@ -1,9 +1,11 @@
 """Connections of the control service to the Tritons, and the choice of whom to ask."""
 
 import asyncio
+from typing import Any
 
 import aiohttp
 import grpc
+from tritonclient.grpc import service_pb2_grpc
 
 from router.circle import Circle
 from router.control.cluster import model_is_ready
@@ -95,6 +97,24 @@ class Backends:
         if backend.name not in self._channels:
             self._channels[backend.name] = self._dialer.channel(backend, _CHANNEL)
         return self._channels[backend.name]
+
+    async def ask(self, backend: Backend, request: Any, timeout_s: float) -> Any:
+        """One Triton's answer over gRPC: `XRequest` is the message of method `X`. Raises grpc.aio.AioRpcError."""
+        stub = service_pb2_grpc.GRPCInferenceServiceStub(self.channel(backend))
+        method = type(request).__name__.removesuffix("Request")
+        return await getattr(stub, method)(request, timeout=timeout_s)
+
+    async def ask_all(self, backends: list[Backend], request: Any, timeout_s: float) -> dict[str, Any]:
+        """Answer, or AioRpcError, by backend; all are asked at once."""
+
+        async def attempt(backend: Backend) -> Any:
+            try:
+                return await self.ask(backend, request, timeout_s)
+            except grpc.aio.AioRpcError as error:
+                return error
+
+        answers = await asyncio.gather(*(attempt(backend) for backend in backends))
+        return dict(zip((b.name for b in backends), answers, strict=True))
 
     async def close(self) -> None:
         """Close every channel."""

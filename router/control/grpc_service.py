@@ -1,20 +1,17 @@
 """Triton's gRPC control surface for the whole cluster. What one Triton can answer is put to one Triton."""
 
-import asyncio
 from typing import Any, NoReturn
 
 import grpc
 from google.protobuf.json_format import MessageToDict, ParseDict
 from grpc_health.v1 import health_pb2
 from tritonclient.grpc import service_pb2 as pb
-from tritonclient.grpc import service_pb2_grpc
 
 from router.circle import Circle
 from router.control import cluster
 from router.control.backends import ASK_TIMEOUT_S, LOAD_TIMEOUT_S, Backends, failed
 from router.control.grpc_methods import Answer, Context, Methods, abort, unary
 from router.control.grpc_relay import NOBODY, Relay
-from router.fleet import Backend
 
 _SERVICE = "/inference.GRPCInferenceService"
 _REFUSED = {
@@ -86,7 +83,8 @@ class ClusterService:
 
     async def _model_statistics(self, request: Any, context: Context) -> Any:
         """The sums over all backends that have the model."""
-        answers = await self._ask_all(self._backends.homes_of(request.name), request, context, ASK_TIMEOUT_S)
+        homes = self._backends.homes_of(request.name)
+        answers = await self._backends.ask_all(homes, request, _within(context, ASK_TIMEOUT_S))
         good = [a for a in answers.values() if not isinstance(a, grpc.aio.AioRpcError)]
         if not good:
             await _relay(context, *answers.values())
@@ -104,7 +102,7 @@ class ClusterService:
         """On every reachable backend whose repository has the model: everywhere, or an error that says where not."""
         model, ready = request.model_name, isinstance(request, pb.RepositoryModelLoadRequest)
         backends = self._backends.homes_of(model)
-        answers = await self._ask_all(backends, request, context, LOAD_TIMEOUT_S)
+        answers = await self._backends.ask_all(backends, request, _within(context, LOAD_TIMEOUT_S))
         errors = {name: a for name, a in answers.items() if isinstance(a, grpc.aio.AioRpcError)}
         if len(errors) == len(answers):
             await _relay(context, *errors.values())
@@ -120,30 +118,15 @@ class ClusterService:
         if backend is None:
             await abort(context, grpc.StatusCode.UNAVAILABLE, NOBODY)
         try:
-            return await self._ask(backend, request, context, ASK_TIMEOUT_S)
+            return await self._backends.ask(backend, request, _within(context, ASK_TIMEOUT_S))
         except grpc.aio.AioRpcError as error:
             await _relay(context, error)
 
-    async def _ask_all(
-        self, backends: list[Backend], request: Any, context: Context, timeout_s: float
-    ) -> dict[str, Any]:
-        """Answer, or AioRpcError, by backend; all are asked at once."""
 
-        async def attempt(backend: Backend) -> Any:
-            try:
-                return await self._ask(backend, request, context, timeout_s)
-            except grpc.aio.AioRpcError as error:
-                return error
-
-        answers = await asyncio.gather(*(attempt(backend) for backend in backends))
-        return dict(zip((b.name for b in backends), answers, strict=True))
-
-    async def _ask(self, backend: Backend, request: Any, context: Context, timeout_s: float) -> Any:
-        """One Triton's answer to a request of any type: `XRequest` is the message of method `X`."""
-        stub = service_pb2_grpc.GRPCInferenceServiceStub(self._backends.channel(backend))
-        method = type(request).__name__.removesuffix("Request")
-        left = context.time_remaining()
-        return await getattr(stub, method)(request, timeout=timeout_s if left is None else min(left, timeout_s))
+def _within(context: Context, timeout_s: float) -> float:
+    """Seconds: as long as our client waits, and no longer than `timeout_s`."""
+    left = context.time_remaining()
+    return timeout_s if left is None else min(left, timeout_s)
 
 
 def _refusal(topic: str) -> Answer:

@@ -6,12 +6,13 @@ import re
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import grpc
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
 
 from router.circle import Circle
-from router.control import cluster
+from router.control import cluster, model_control
 from router.control.backends import ASK_TIMEOUT_S, LOAD_TIMEOUT_S, Backends, failed
 from router.control.http_forward import error_answer, forward, raw_path, said
 from router.fleet import Backend
@@ -106,7 +107,12 @@ class ClusterApi:
     async def _load_or_unload(self, request: Request, model: str, action: str) -> Response:
         """On every reachable backend whose repository has the model: everywhere, or an error that says where not."""
         backends = self._backends.homes_of(model)
-        answers = await self._ask_all(request, backends, LOAD_TIMEOUT_S)
+        wanted = model_control.request(action, model, await request.body())
+        if wanted is None:
+            answers = await self._ask_all(request, backends, LOAD_TIMEOUT_S)
+        else:
+            answered = await self._backends.ask_all(backends, wanted, LOAD_TIMEOUT_S)
+            answers = {name: _control_answer(a) for name, a in answered.items()}
         bad = {name: said(a) for name, a in answers.items() if a.status_code != 200}
         if bad and len(bad) < len(answers):
             return error_answer(503, failed(bad, len(answers)))
@@ -147,6 +153,13 @@ def _ready_only(body: bytes) -> bool | None:
         return None
     ready = wanted.get("ready", False) if isinstance(wanted, dict) else None
     return ready if isinstance(ready, bool) else None
+
+
+def _control_answer(answer: Any) -> Response:
+    """Of a load or an unload, as Triton's HTTP service says it."""
+    if isinstance(answer, grpc.aio.AioRpcError):
+        return error_answer(model_control.http_status(answer), answer.details() or "")
+    return Response(status_code=200, media_type="application/json")
 
 
 def _empty(status: int) -> Response:

@@ -156,6 +156,12 @@ def test_a_server_does_not_outlive_it(serve: Serve) -> None:
     process.communicate(timeout=WITHIN_S)  # ends when the last that holds the output has
 
 
+def test_what_a_server_leaves_behind_ends_with_it(serve: Serve) -> None:
+    process = serve("sh", "-c", "(trap '' TERM; sleep 3600) & echo up; exit 0")
+    process.communicate(timeout=WITHIN_S)  # ends when the last that holds the output has
+    assert process.returncode == 0
+
+
 def test_regions_that_a_killed_server_left_are_removed_and_those_of_others_stay(serve: Serve, prefix: str) -> None:
     left, other = Path(f"/dev/shm/{prefix}left"), Path(f"/dev/shm/other-{prefix}left")
     left.touch()

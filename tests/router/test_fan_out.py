@@ -8,7 +8,6 @@ from typing import Any
 import aiohttp
 import grpc
 import pytest
-from aiohttp import web
 from starlette.types import Message
 from tritonclient.grpc import service_pb2 as pb
 from tritonclient.grpc import service_pb2_grpc
@@ -38,31 +37,17 @@ class Triton(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: ignore[mis
         self.loaded.append(request.model_name)
         return pb.RepositoryModelLoadResponse()
 
-    async def load(self, request: web.Request) -> web.Response:
-        """The same over HTTP."""
-        if self.reason:
-            return web.json_response({"error": self.reason}, status=500)
-        self.loaded.append(request.match_info["model"])
-        return web.Response()
-
 
 @asynccontextmanager
 async def serving(triton: Triton) -> AsyncIterator[dict[str, int]]:
-    """The ports of a Triton."""
+    """The ports of a Triton. It has no HTTP service: a load over HTTP would hold up what else comes that way."""
     server = grpc.aio.server()
     service_pb2_grpc.add_GRPCInferenceServiceServicer_to_server(triton, server)
     grpc_port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
-    app = web.Application()
-    app.router.add_post("/v2/repository/models/{model}/load", triton.load)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
     try:
-        yield {"grpc_port": grpc_port, "http_port": runner.addresses[0][1]}
+        yield {"grpc_port": grpc_port}
     finally:
-        await runner.cleanup()
         await server.stop(grace=None)
 
 
