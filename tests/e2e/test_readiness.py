@@ -1,7 +1,5 @@
 """A model that loads, or was unloaded, says nothing about the others."""
 
-import contextlib
-import http.client
 import threading
 from typing import Any
 
@@ -9,7 +7,7 @@ import numpy as np
 import tritonclient.grpc as triton_grpc
 import tritonclient.http as triton_http
 
-from tests.e2e.cluster import PATIENCE_S, Cluster, wait_until
+from tests.e2e.cluster import Cluster, wait_until
 from tests.e2e.extra_model import WAITS_AT_ITS_START, in_every_repository, load, open_gates
 from tests.e2e.requests import ROWS, identity
 
@@ -38,32 +36,6 @@ def test_a_slow_load_takes_no_other_model_out(cluster: Cluster, grpc_client: Any
             loading.join()
         wait_until(lambda: bool(http_client.is_model_ready(MODEL)))
     wait_until(lambda: MODEL not in {m["name"] for m in cluster.status()["models"]})
-
-
-def test_a_slow_load_over_http_holds_up_nobody(cluster: Cluster) -> None:
-    """server 8958, 8635: a load over HTTP holds up all who share its thread; so it goes on over gRPC."""
-    address = cluster.backend("cuda-0").http_address
-    with contextlib.ExitStack() as stack, in_every_repository(cluster, MODEL, WAITS_AT_ITS_START):
-        connections = [http.client.HTTPConnection(address, timeout=PATIENCE_S) for _ in range(16)]
-        for connection in connections:
-            stack.callback(connection.close)
-            assert live(connection)
-        loading = threading.Thread(target=load, args=(cluster, MODEL))
-        loading.start()
-        try:
-            wait_until(lambda: MODEL in {m["name"] for m in cluster.status()["models"]})
-            assert all(live(connection) for connection in connections)
-            assert loading.is_alive()
-        finally:
-            open_gates(cluster, MODEL)
-            loading.join()
-
-
-def live(connection: http.client.HTTPConnection) -> bool:
-    connection.request("GET", "/v2/health/live")
-    answer = connection.getresponse()
-    answer.read()
-    return answer.status == 200
 
 
 def test_a_model_is_not_ready_once_its_unload_was_answered(http_client: Any, grpc_client: Any) -> None:
