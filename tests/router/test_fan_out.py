@@ -40,7 +40,7 @@ class Triton(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: ignore[mis
 
 @asynccontextmanager
 async def serving(triton: Triton) -> AsyncIterator[dict[str, int]]:
-    """The ports of a Triton. It has no HTTP service: a load over HTTP would hold up what else comes that way (server 8958)."""
+    """The ports of a Triton. It has no HTTP service: a load there would hold up other requests (server 8958)."""
     server = grpc.aio.server()
     service_pb2_grpc.add_GRPCInferenceServiceServicer_to_server(triton, server)
     grpc_port = server.add_insecure_port("127.0.0.1:0")
