@@ -20,7 +20,8 @@ from bench.plain_envoy import plain_envoy
 from bench.rounds import in_turn
 from router.errors import BimetalError
 from router.files import write_whole
-from router.fleet import Fleet, load_fleet
+from router.fleet import Fleet
+from router.fleet_file import load_fleet
 from router.gateway.bootstrap import client_bootstrap
 
 _PLAIN_PORT = 18990

@@ -10,7 +10,7 @@ from rich.console import Console, RenderableType
 
 from router.admin_client import AdminClient
 from router.errors import BimetalError
-from router.fleet import load_fleet
+from router.fleet_file import load_fleet
 from router.fleet_option import DEFAULT_FLEET, FleetOption
 from router.later import add_later
 from router.tables import explanation_tables, status_tables

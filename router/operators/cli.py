@@ -51,6 +51,6 @@ def analyze(
 def _cluster_matrix(file: Path) -> Matrix:
     # The cluster's parts need the operators' parts: imported here, neither needs the other to be whole.
     from router.cluster_matrix import cluster_matrix  # noqa: PLC0415
-    from router.fleet import load_fleet  # noqa: PLC0415
+    from router.fleet_file import load_fleet  # noqa: PLC0415
 
     return cluster_matrix(load_fleet(file))

@@ -8,7 +8,8 @@ from pathlib import Path
 import structlog
 
 from router.errors import FleetFileError, SecretFileError
-from router.fleet import Fleet, point_at
+from router.fleet import Fleet
+from router.fleet_file import point_at
 from router.security.secrets import check_mode, read_api_keys, read_token
 from router.store_url import parse_store_url
 

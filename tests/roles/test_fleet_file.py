@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from router.fleet import Fleet, load_fleet
+from router.fleet import Fleet
+from router.fleet_file import load_fleet
 
 STORE = "postgresql+psycopg://bimetal@db.example.org/bimetal?sslmode=verify-full&sslrootcert=/etc/bimetal/ca.crt"
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from router.errors import FleetFileError
-from router.fleet import load_fleet
+from router.fleet_file import load_fleet
 
 GOOD = """\
 version: 1

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from router.errors import FleetFileError
-from router.fleet import Fleet, load_fleet
+from router.fleet import Fleet
+from router.fleet_file import load_fleet
 from router.security.files import check_security_files
 from router.store_url import leaves_unprotected, parse_store_url
 

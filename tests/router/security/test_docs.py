@@ -6,7 +6,7 @@ from pathlib import Path
 
 import yaml
 
-from router.fleet import load_fleet
+from router.fleet_file import load_fleet
 from router.security.files import check_security_files
 
 DOCS = Path(__file__).parents[3] / "docs/security.md"

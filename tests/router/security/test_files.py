@@ -8,7 +8,7 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 
 from router.errors import FleetFileError
-from router.fleet import load_fleet
+from router.fleet_file import load_fleet
 from router.security.files import check_security_files
 from tests.e2e.secure_cluster import Authority
 

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from router.errors import FleetFileError
-from router.fleet import Fleet, load_fleet
+from router.fleet import Fleet
+from router.fleet_file import load_fleet
 from router.security.settings import is_loopback
 
 FLEET = """\
