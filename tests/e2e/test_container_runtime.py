@@ -15,6 +15,7 @@ import tritonclient.http as triton_http
 from router.fleet_file import load_fleet
 from tests.e2e.cluster import PATIENCE_S, ROOT, Cluster, wait_until
 from tests.e2e.conftest import PORT_OFFSET
+from tests.e2e.playbooks import play, requests_meanwhile
 from tests.e2e.requests import ROWS, identity
 from tests.e2e.test_failover import gateway_load, more
 
@@ -168,3 +169,25 @@ def test_a_changed_configuration_restarts_one_drained_server_after_the_other_wit
         "triton-cpu-0",
     }
     assert not any(backend["drained"] for backend in whole.status()["backends"])
+
+
+def test_an_upgrade_restarts_one_container_after_the_other_and_loses_no_request(whole: ContainerCluster) -> None:
+    before = whole.containers()
+    new = {"bimetal_runtime": "container", "triton_environment": {"OMP_NUM_THREADS": "2"}}
+    with requests_meanwhile(whole) as errors:
+        done = play(whole, OFFSET, "playbooks/upgrade.yml", **new)
+    assert done.returncode == 0, done.stdout[-4000:]
+    assert errors == []
+    after = whole.containers()
+    tritons = [f"triton-{backend.name}" for backend in whole.fleet.backends]
+    assert all(after[name] != before[name] for name in tritons)
+    assert "OMP_NUM_THREADS=2" in docker("inspect", "--format", "{{json .Config.Env}}", after["triton-rocm-0"])
+
+
+def test_a_decommissioned_host_has_no_container_any_more(whole: ContainerCluster) -> None:
+    with requests_meanwhile(whole) as errors:
+        done = play(whole, OFFSET, "playbooks/decommission.yml", bimetal_runtime="container", decommission="rocm-0")
+    assert done.returncode == 0, done.stdout[-4000:]
+    assert errors == []
+    assert "triton-rocm-0" not in whole.containers()
+    assert sorted(b["name"] for b in whole.status()["backends"]) == ["cpu-0", "cuda-0"]

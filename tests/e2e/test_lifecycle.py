@@ -1,22 +1,16 @@
 """upgrade.yml and decommission.yml on a running cluster: who gets requests meanwhile, and where they stop."""
 
-import json
-import os
-import subprocess
-import sys
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
-import tritonclient.grpc as triton_grpc
 
-from tests.e2e.cluster import PATIENCE_S, ROOT, Cluster, wait_until
+from tests.e2e import playbooks
+from tests.e2e.cluster import Cluster, wait_until
 from tests.e2e.conftest import PORT_OFFSET
-from tests.e2e.requests import identity
+from tests.e2e.playbooks import Run, requests_meanwhile
 
-Run = subprocess.CompletedProcess[str]
 Play = Callable[..., Run]
 # The order of the inventory, in which upgrade.yml goes.
 BACKENDS = ["cuda-0", "rocm-0", "cpu-0"]
@@ -25,46 +19,7 @@ BACKENDS = ["cuda-0", "rocm-0", "cpu-0"]
 @pytest.fixture
 def play(cluster: Cluster) -> Play:
     """Runs a playbook of the project for the cluster; extra variables by keyword."""
-
-    def run(path: str, *arguments: str, **variables: object) -> Run:
-        own = {"bimetal_state_dir": str(cluster.state_dir), "bimetal_port_offset": PORT_OFFSET}
-        command = [str(Path(sys.executable).with_name("ansible-playbook")), f"ansible/{path}", *arguments]
-        return subprocess.run(
-            [*command, "--extra-vars", json.dumps(own | variables)],
-            cwd=ROOT,
-            env=os.environ | {"ANSIBLE_CONFIG": str(ROOT / "ansible/ansible.cfg"), "LC_ALL": "C.UTF-8"},
-            capture_output=True,
-            text=True,
-            timeout=4 * PATIENCE_S,
-            check=False,
-        )
-
-    return run
-
-
-@contextmanager
-def requests_meanwhile(cluster: Cluster) -> Iterator[list[str]]:
-    """Requests through the gateway, one after the other; yields the errors, and at least one request is through."""
-    errors: list[str] = []
-    over, first = threading.Event(), threading.Event()
-
-    def ask() -> None:
-        with triton_grpc.InferenceServerClient(cluster.grpc) as client:
-            while not over.is_set():
-                try:
-                    identity(triton_grpc, client)
-                except Exception as error:  # noqa: BLE001  whatever a client sees is what is counted
-                    errors.append(str(error))
-                first.set()
-
-    thread = threading.Thread(target=ask)
-    thread.start()
-    assert first.wait(PATIENCE_S)
-    try:
-        yield errors
-    finally:
-        over.set()
-        thread.join()
+    return partial(playbooks.play, cluster, PORT_OFFSET)
 
 
 def pids(cluster: Cluster) -> dict[str, int]:
