@@ -1,6 +1,6 @@
 """The role's modules, with its module_utils importable by the name that Ansible gives them."""
 
-import sys
+import contextlib
 from collections.abc import Callable, Iterator
 from types import ModuleType
 
@@ -11,15 +11,12 @@ UTILITIES = ("kernel_cmdline", "grub_defaults", "config_file")
 
 
 @pytest.fixture(scope="session")
-def utility(load: Callable[[str], ModuleType]) -> Iterator[Callable[[str], ModuleType]]:
+def utility(
+    module_utils: Callable[..., contextlib.AbstractContextManager[Callable[[str], ModuleType]]],
+) -> Iterator[Callable[[str], ModuleType]]:
     """A file of the role's module_utils."""
-    loaded = {}
-    for name in UTILITIES:
-        loaded[name] = load(f"{ROLE}/module_utils/{name}.py")
-        sys.modules[f"ansible.module_utils.{name}"] = loaded[name]
-    yield loaded.__getitem__
-    for name in UTILITIES:
-        del sys.modules[f"ansible.module_utils.{name}"]
+    with module_utils(ROLE, *UTILITIES) as found:
+        yield found
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,6 @@
 """The roles' modules, with their module_utils importable by the names that Ansible gives them."""
 
-import sys
+import contextlib
 from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
@@ -16,18 +16,12 @@ Json = dict[str, Any]
 
 
 @pytest.fixture(scope="session")
-def utility(load: Callable[[str], ModuleType]) -> Iterator[Callable[[str], ModuleType]]:
+def utility(
+    module_utils: Callable[..., contextlib.AbstractContextManager[Callable[[str], ModuleType]]],
+) -> Iterator[Callable[[str], ModuleType]]:
     """A file of the role's module_utils."""
-    package = sys.modules.get("ansible.module_utils") or __import__("ansible.module_utils", fromlist=["_"])
-    loaded = {}
-    for name in UTILITIES:
-        loaded[name] = load(f"{ROLE}/module_utils/{name}.py")
-        sys.modules[f"ansible.module_utils.{name}"] = loaded[name]
-        setattr(package, name, loaded[name])
-    yield loaded.__getitem__
-    for name in UTILITIES:
-        del sys.modules[f"ansible.module_utils.{name}"]
-        delattr(package, name)
+    with module_utils(ROLE, *UTILITIES) as found:
+        yield found
 
 
 @pytest.fixture(scope="session")
