@@ -118,17 +118,22 @@ def _present(reference: str, variable: str, engine: Engine) -> Resolved:
 def _pinned(name: str, base: Base, engine: Engine, report: Report) -> Resolved:
     if base.digest is None:
         raise ImageError(f"Base '{name}' has no digest in matrix.yml.", f"bimetal-images pin --write {name}")
-    reference = f"{repository(base.image)}@{base.digest}"
-    found = engine.inspect(reference)
+    pulled = reference(base)
+    found = engine.inspect(pulled)
     if found is None:
-        engine.pull(reference, report)
-        found = engine.inspect(reference)
+        engine.pull(pulled, report)
+        found = engine.inspect(pulled)
     if found is None or not any(digest.endswith(base.digest) for digest in found["RepoDigests"]):
         raise RegistryError(
-            f"Base '{name}': expected {reference}, and the engine has something else under that name.",
+            f"Base '{name}': expected {pulled}, and the engine has something else under that name.",
             "remove it (docker image rm) and find out where it came from",
         )
-    return _resolved(reference, found, "digest")
+    return _resolved(pulled, found, "digest")
+
+
+def reference(base: Base) -> str:
+    """What a registry is asked for: by digest, or by tag where the matrix has none."""
+    return f"{repository(base.image)}@{base.digest}" if base.digest else base.image
 
 
 def repository(image: str) -> str:

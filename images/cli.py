@@ -173,7 +173,7 @@ def pin(
 def dockerfile(image: str, offline_base: Offline = "") -> None:
     """Print the Dockerfile that a build would use (for hadolint and for reading)."""
     _, [row] = _rows([image], offline_base)
-    base = bases.origin(row.variant.base, row.base, {}, offline=False).replace(" (not pinned)", "")
+    base = bases.reference(row.base)
     python_image = PYTHON_REPOSITORY if row.variant.server == "wheel" else None
     _print(render.dockerfile(row, base, python_image, row.python).rstrip())
 

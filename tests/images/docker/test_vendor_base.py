@@ -13,6 +13,7 @@ import tritonclient.grpc as triton_grpc
 import tritonclient.http as triton_http
 
 from images import check, render, revision
+from images.bases import override_variable
 from images.build import Builder, Built
 from images.cli import CACHE
 from images.context import File, as_tar
@@ -52,10 +53,10 @@ def stand_in(engine: Engine, image: Image, bookworm: str, removed: list[str]) ->
     removed.append(STAND_IN)  # last: what starts at it goes first
 
 
-@pytest.fixture
-def row() -> Row:
+@pytest.fixture(params=["cuda:11.8", "rocm:7.2"])
+def row(request: pytest.FixtureRequest) -> Row:
     """A row whose server is the base's own."""
-    [chosen] = choose(load(), ["cuda:11.8"], offline=False)
+    [chosen] = choose(load(), [request.param], offline=False)
     return chosen
 
 
@@ -64,7 +65,7 @@ def built(
     engine: Engine, stand_in: str, row: Row, removed: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Built]:
     """The row, built on the stand-in."""
-    monkeypatch.setenv("BASE_NGC_22_12", stand_in)
+    monkeypatch.setenv(override_variable(row.variant.base), stand_in)
     builder = Builder(load(), engine, CACHE, revision.of(render.PROJECT), repository=REPOSITORY, offline=False)
     done = builder.build(row, Report())
     yield done
@@ -79,7 +80,7 @@ def test_a_row_on_a_vendors_base_is_built_tested_and_serves(
     output = check.self_test(engine, reference, row.image.kind, built.base_id)
     assert "skip provider: the base's own onnxruntime backend serves" in output
     assert "ok   server: served over HTTP (the base has no tritonclient: gRPC not tried)" in output
-    identity = {str(repositories / "cuda/identity"): {"bind": "/models/identity", "mode": "ro"}}
+    identity = {str(repositories / row.name / "identity"): {"bind": "/models/identity", "mode": "ro"}}
     running = start(reference, ports=[8000, 8001], volumes=identity)
     running.wait_until_healthy()
     for module, port in ((triton_http, 8000), (triton_grpc, 8001)):
