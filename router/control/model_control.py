@@ -27,14 +27,16 @@ def request(action: str, model: str, body: bytes) -> Any:
 
     Args:
         action: load or unload.
+        model: as the path has it, a character for each byte.
     """
     try:
+        name = model.encode("latin-1").decode()
         parameters = _parameters(body)
         if action == "unload":
-            found = {k: pb.ModelRepositoryParameter(bool_param=v) for k, v in parameters.items()}
-            return pb.RepositoryModelUnloadRequest(model_name=model, parameters=found)
-        found = {name: _load_parameter(name, value) for name, value in parameters.items()}
-        return pb.RepositoryModelLoadRequest(model_name=model, parameters=found)
+            found = {key: pb.ModelRepositoryParameter(bool_param=value) for key, value in parameters.items()}
+            return pb.RepositoryModelUnloadRequest(model_name=name, parameters=found)
+        found = {key: _load_parameter(key, value) for key, value in parameters.items()}
+        return pb.RepositoryModelLoadRequest(model_name=name, parameters=found)
     except (ValueError, TypeError):
         return None
 

@@ -31,6 +31,11 @@ def test_an_unload_goes_on_with_its_dependents() -> None:
     assert request("unload", "m", b"") == pb.RepositoryModelUnloadRequest(model_name="m")
 
 
+def test_a_name_is_read_as_triton_reads_it() -> None:
+    assert request("load", "modèle".encode().decode("latin-1"), b"").model_name == "modèle"
+    assert request("load", "\xff", b"") is None
+
+
 @pytest.mark.parametrize(
     ("action", "wrong"),
     [
