@@ -62,6 +62,10 @@ class Cluster:
         """Inferences by backend since `served` said `before`."""
         return {name: count - before[name] for name, count in self.served(model).items()}
 
+    def has_equal_shares(self, model: str) -> bool:
+        """At rest: the load of the tests before has left the shares."""
+        return len(set(self.shares(model).values())) == 1
+
     def breaker(self, backend: str) -> str:
         return str(next(b["state"] for b in self.status()["backends"] if b["name"] == backend))
 

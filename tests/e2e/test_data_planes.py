@@ -128,13 +128,8 @@ for _ in range({REQUESTS}):
 """
 
 
-def has_equal_shares(cluster: Cluster) -> bool:
-    """At rest: the load of the tests before has left the shares."""
-    return len(set(cluster.shares("identity").values())) == 1
-
-
 def test_a_proxyless_client_goes_straight_to_the_tritons_in_their_shares(cluster: Cluster) -> None:
-    wait_until(lambda: has_equal_shares(cluster))
+    wait_until(lambda: cluster.has_equal_shares("identity"))
     before = cluster.served("identity")
     through_gateway = cluster.envoy_stat("cluster.grpc/identity.upstream_rq_total")
     cluster.run_proxyless("-c", PROXYLESS)
@@ -146,7 +141,7 @@ def test_a_proxyless_client_goes_straight_to_the_tritons_in_their_shares(cluster
 
 def test_one_connection_is_balanced_per_request(cluster: Cluster, grpc_client: Any) -> None:
     """T6177, TC820: one keep-alive connection pins all traffic to one server."""
-    wait_until(lambda: has_equal_shares(cluster))
+    wait_until(lambda: cluster.has_equal_shares("identity"))
     before = cluster.served("identity")
     for _ in range(REQUESTS):
         identity(triton_grpc, grpc_client)

@@ -142,8 +142,7 @@ def test_the_router_dies_and_requests_go_on(cluster: Cluster) -> None:
 
 
 def test_a_router_that_comes_back_moves_nothing(cluster: Cluster) -> None:
-    # At rest: the load of the tests before has left the shares.
-    wait_until(lambda: len(set(cluster.shares("identity").values())) == 1)
+    wait_until(lambda: cluster.has_equal_shares("identity"))
     shares = {m["name"]: m["shares"] for m in cluster.status()["models"]}
     versions = ["cluster_manager.cds.version", "listener_manager.lds.version", "http.grpc.rds.grpc.version"]
     before = [cluster.envoy_stat(name) for name in versions]
