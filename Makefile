@@ -58,7 +58,7 @@ $(INSTALLED): requirements.lock pyproject.toml
 	@touch $@
 
 model-repo: $(INSTALLED) ## Render the model repositories (COMPUTE=gpu for real GPU hosts)
-	python -m model_repo.build --pool cuda rocm cpu --compute cuda=$(COMPUTE) rocm=$(COMPUTE)
+	python -m bimetal.model_repo.build --pool cuda rocm cpu --compute cuda=$(COMPUTE) rocm=$(COMPUTE)
 
 test: $(INSTALLED) model-repo ## Run the tests; they start what they need
 	pytest $(ARGS)
@@ -67,7 +67,7 @@ lint: $(INSTALLED) ## Check code, types, roles and YAML
 	ruff check .
 	ruff format --check .
 	mypy
-	mypy images/testbed $$(find roles -name '*.py' -path '*/library/*' -o -name '*.py' -path '*/files/*' -o -name '*.py' -path '*/module_utils/*')
+	mypy tests/testbed $$(find roles -name '*.py' -path '*/library/*' -o -name '*.py' -path '*/files/*' -o -name '*.py' -path '*/module_utils/*')
 	yamllint --strict --config-file ansible/yamllint.yml ansible roles tests/roles .config
 	ANSIBLE_LIBRARY=$$(echo roles/*/library | tr ' ' :) ansible-lint --offline --config-file ansible/ansible-lint.yml
 

@@ -10,13 +10,13 @@ MOLECULE_VENV := $(CURDIR)/.cache/molecule
 .PHONY: molecule testbed vm-test
 
 molecule: $(MOLECULE_VENV)/.installed ## Run the roles' scenarios, as root (SCENARIOS="x y/z", ARGS=--json)
-	PATH="$(MOLECULE_VENV)/bin:$$PATH" python3 -m images.testbed molecule --jobs $(JOBS) $(ARGS) $(SCENARIOS)
+	PATH="$(MOLECULE_VENV)/bin:$$PATH" python3 -m tests.testbed molecule --jobs $(JOBS) $(ARGS) $(SCENARIOS)
 
 vm-test: $(INSTALLED) ## Provision a virtual machine with site.yml and reboot it, as root (ARGS=--json)
-	python3 -m images.testbed vm $(ARGS)
+	python3 -m tests.testbed vm $(ARGS)
 
 testbed: ## Build the systemd images that the scenarios run on, as root
-	$(PYTHON) -m images.testbed images
+	$(PYTHON) -m tests.testbed images
 
 $(MOLECULE_VENV)/.installed: requirements-molecule.lock
 	$(PYTHON) -m venv $(MOLECULE_VENV)

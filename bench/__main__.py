@@ -18,11 +18,11 @@ from bench.decision import BACKENDS, MODELS, decision_ms
 from bench.paths import CLIENTS, median_latency_us, throughput, write_request
 from bench.plain_envoy import plain_envoy
 from bench.rounds import in_turn
-from router.errors import BimetalError
-from router.files import write_whole
-from router.fleet import Fleet
-from router.fleet_file import load_fleet
-from router.gateway.bootstrap import client_bootstrap
+from bimetal.errors import BimetalError
+from bimetal.files import write_whole
+from bimetal.fleet import Fleet
+from bimetal.fleet_file import load_fleet
+from bimetal.gateway.bootstrap import client_bootstrap
 
 _PLAIN_PORT = 18990
 

@@ -11,7 +11,7 @@ import onnx
 from onnx import TensorProto, helper
 from onnx.helper import make_node
 
-from router.operators import analyze, default_matrix, place
+from bimetal.operators import analyze, default_matrix, place
 
 LAYERS, HIDDEN, HEADS, VOCABULARY = 24, 1024, 16, 30522
 _GRAPH, _INITIALIZER, _RAW_DATA = 7, 5, 9  # field numbers of onnx.proto

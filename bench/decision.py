@@ -4,11 +4,11 @@ import statistics
 import time
 from pathlib import Path
 
-from router.fleet import Fleet
-from router.fleet_state import FleetState, absorb
-from router.observation import Observation, ServedModel
-from router.policy.table import OperatorScore, decide
-from router.xds import envoy
+from bimetal.fleet import Fleet
+from bimetal.fleet_state import FleetState, absorb
+from bimetal.observation import Observation, ServedModel
+from bimetal.policy.table import OperatorScore, decide
+from bimetal.xds import envoy
 
 MODELS, BACKENDS = 100, 50
 _ROUNDS = 11

@@ -13,8 +13,8 @@ import numpy as np
 import tritonclient.grpc as triton
 from tritonclient.grpc import service_pb2
 
-from router.errors import BimetalError
-from router.xds.names import INFER_PATH
+from bimetal.errors import BimetalError
+from bimetal.xds.names import INFER_PATH
 
 CLIENTS = 16
 _REQUESTS_A_ROUND = 300

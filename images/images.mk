@@ -8,18 +8,18 @@ OFFLINE_BASE ?=
 # and on top of it.
 IMAGES_VENV := $(CURDIR)/.cache/images-venv
 IMAGES_PYTHON := $(IMAGES_VENV)/bin/python
-IMAGES_PYTEST = PATH="$(IMAGES_VENV)/bin:$$PATH" $(IMAGES_PYTHON) -m pytest tests/images --ignore tests/images/testbed
+IMAGES_PYTEST = PATH="$(IMAGES_VENV)/bin:$$PATH" $(IMAGES_PYTHON) -m pytest tests/images
 
 .PHONY: images images-test images-ci
 
 images: $(IMAGES_VENV)/.installed ## Build the images (ONLY=rocm; OFFLINE_BASE=1 without a registry)
-	@OFFLINE_BASE=$(OFFLINE_BASE) $(IMAGES_PYTHON) -m images.cli build $(ONLY)
+	@OFFLINE_BASE=$(OFFLINE_BASE) $(IMAGES_PYTHON) -m bimetal.images.cli build $(ONLY)
 
 images-test: $(IMAGES_VENV)/.installed ## Test the built images as containers
 	$(IMAGES_PYTEST) $(ARGS)
 
 images-ci: $(IMAGES_VENV)/.installed ## Build every image that needs no registry and test it; nothing may be skipped
-	OFFLINE_BASE=1 $(IMAGES_PYTHON) -m images.cli build
+	OFFLINE_BASE=1 $(IMAGES_PYTHON) -m bimetal.images.cli build
 	IMAGES_REQUIRED=1 $(IMAGES_PYTEST) $(ARGS)
 
 $(IMAGES_VENV)/.installed: $(INSTALLED) images/requirements/tools.lock

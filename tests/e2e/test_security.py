@@ -18,7 +18,7 @@ from envoy.service.discovery.v3.discovery_pb2 import DiscoveryRequest
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 from tritonclient.utils import InferenceServerException
 
-from router.xds.snapshot import LISTENER
+from bimetal.xds.snapshot import LISTENER
 from tests.e2e.cluster import wait_until
 from tests.e2e.requests import ROWS, identity, tensor
 from tests.e2e.secure_cluster import (

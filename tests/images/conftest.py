@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from images import render, wheels
-from images.matrix import Matrix, load
-from images.report import Report
-from images.revision import Revision
+from bimetal.images import render, wheels
+from bimetal.images.matrix import Matrix, load
+from bimetal.images.report import Report
+from bimetal.images.revision import Revision
 from tests.images.fakes import MATRIX, FakeEngine
 
 

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
 
-from images.engine import Engine
-from images.errors import EngineError
-from images.report import Report
+from bimetal.images.engine import Engine
+from bimetal.images.errors import EngineError
+from bimetal.images.report import Report
 
 DIGEST = f"sha256:{'a' * 64}"
 MATRIX: dict[str, Any] = {

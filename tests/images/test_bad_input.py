@@ -8,13 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from images.render import PROJECT
-
+PROJECT = Path(__file__).parents[2]
 WITHIN_S = 60
 
 
 def command(*words: str) -> list[str]:
-    return [sys.executable, "-m", "images.cli", *words]
+    return [sys.executable, "-m", "bimetal.images.cli", *words]
 
 
 def complaint(tmp_path: Path, *words: str, **environment: str) -> str:

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from images import bases
-from images.errors import ImageError, RegistryError
-from images.matrix import Base, Matrix, choose
-from images.render import HERE
+from bimetal.images import bases
+from bimetal.images.errors import ImageError, RegistryError
+from bimetal.images.matrix import Base, Matrix, choose
+from bimetal.resources import resource
 from tests.images.fakes import DIGEST, FakeEngine, Recorder, known
 
 PINNED = f"debian@{DIGEST}"
@@ -146,7 +146,7 @@ def test_the_origin_says_what_would_happen_without_asking(matrix: Matrix) -> Non
 
 
 def test_a_digest_is_put_into_the_matrix_or_replaced_and_its_comments_stay() -> None:
-    text = (HERE / "matrix.yml").read_text()
+    text = (resource("images/matrix.yml")).read_text()
     pinned = bases.with_digest(bases.with_digest(text, "ngc-22.12", f"sha256:{'b' * 64}"), "ngc-22.12", DIGEST)
     line = f'  ngc-22.12: {{image: "nvcr.io/nvidia/tritonserver:22.12-py3", digest: "{DIGEST}"}}'
     assert line in pinned.splitlines()
@@ -158,4 +158,4 @@ def test_a_digest_is_put_into_the_matrix_or_replaced_and_its_comments_stay() -> 
 
 def test_a_base_in_another_form_is_left_to_a_person() -> None:
     with pytest.raises(ImageError, match="no line for base 'mars' in the usual form"):
-        bases.with_digest((HERE / "matrix.yml").read_text(), "mars", DIGEST)
+        bases.with_digest((resource("images/matrix.yml")).read_text(), "mars", DIGEST)

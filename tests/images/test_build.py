@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from images import context
-from images.build import PYTHON_REPOSITORY, Builder, Built
-from images.errors import EngineError, ImageError
-from images.matrix import Matrix, choose
-from images.report import Report
-from images.revision import Revision
+from bimetal.images import context
+from bimetal.images.build import PYTHON_REPOSITORY, Builder, Built
+from bimetal.images.errors import EngineError, ImageError
+from bimetal.images.matrix import Matrix, choose
+from bimetal.images.report import Report
+from bimetal.images.revision import Revision
 from tests.images.fakes import FakeEngine, Recorder
 
 
@@ -52,7 +52,7 @@ def test_a_change_of_our_own_files_leaves_the_python_environment_alone(
 ) -> None:
     first = build(matrix, engine, tmp_path, revision)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("images.render.tree", lambda *_: {"rootfs/changed": context.File(b"new")})
+        patch.setattr("bimetal.images.render.tree", lambda *_: {"rootfs/changed": context.File(b"new")})
         second = build(matrix, engine, tmp_path, revision)
     assert second.tag != first.tag
     assert len(no_index) == 1

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from images import check
-from images.errors import SelfTestError
+from bimetal.images import check
+from bimetal.images.errors import SelfTestError
 from tests.images.fakes import FakeEngine
 
 LABELS = {f"org.opencontainers.image.{name}": "x" for name in check.REQUIRED_LABELS}

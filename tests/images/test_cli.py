@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from images import cli, engine
-from images.errors import EngineError, MatrixError
+from bimetal.images import cli, engine
+from bimetal.images.errors import EngineError, MatrixError
 
 runner = CliRunner()
 

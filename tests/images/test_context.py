@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from images.context import File, as_tar, digest, tree
+from bimetal.images.context import File, as_tar, digest, tree
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from images import engine
-from images.errors import EngineError, ImageError, RegistryError
+from bimetal.images import engine
+from bimetal.images.errors import EngineError, ImageError, RegistryError
 from tests.images.fakes import Recorder
 
 STEPS = [{"stream": "Step 1/2 : FROM x\n"}, {"stream": " ---> 0123\n"}, {"stream": "Step 2/2 : RUN y\n"}]

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from images import lock
-from images.errors import ImageError
+from bimetal.images import lock
+from bimetal.images.errors import ImageError
 
 
 def test_an_entry_is_added_and_the_others_stay(tmp_path: Path) -> None:

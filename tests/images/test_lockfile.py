@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from images.errors import ImageError
-from images.lockfile import closure, read, subset
+from bimetal.images.errors import ImageError
+from bimetal.images.lockfile import closure, read, subset
 
 LOCK = """\
 aiohttp==3.14.5 \\

@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 import yaml
 
-from images.errors import MatrixError
-from images.lockfile import closure, read
-from images.matrix import Matrix, choose, load
-from images.render import APP_PACKAGES, HERE, LOCK, app_files
+from bimetal.images.app import app_files
+from bimetal.images.errors import MatrixError
+from bimetal.images.lockfile import closure, read
+from bimetal.images.matrix import Matrix, choose, load
+from bimetal.images.render import LOCK
+from bimetal.resources import resource
 from tests.images.fakes import MATRIX
 
 
@@ -30,7 +32,7 @@ def test_the_projects_matrix_is_valid_and_everything_it_names_exists() -> None:
     for image in matrix.images.values():
         for variant in image.variants.values():
             closure(locked, variant.roots)
-            assert variant.requirements is None or (HERE / "requirements" / variant.requirements).is_file()
+            assert variant.requirements is None or (resource("images/requirements") / variant.requirements).is_file()
             assert variant.python_suite is None or matrix.bases[variant.python_suite].suite == variant.python_suite
 
 
@@ -49,12 +51,12 @@ def test_the_router_image_has_every_package_that_its_code_imports() -> None:
     installed = set(closure(read(LOCK), row.variant.roots))
     modules = {
         name
-        for file in app_files(row.python).values()
+        for file in app_files("/site").values()
         if isinstance(file.content, Path) and file.content.suffix == ".py"
         for name in imported(file.content)
     }
     # Triton's own module is where Triton is.
-    foreign = modules - sys.stdlib_module_names - {*APP_PACKAGES, "triton_python_backend_utils"}
+    foreign = modules - sys.stdlib_module_names - {"bimetal", "triton_python_backend_utils"}
     distributions = packages_distributions()
     missing = {
         name

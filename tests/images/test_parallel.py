@@ -5,9 +5,9 @@ import time
 
 import pytest
 
-from images.errors import ImageError
-from images.parallel import Crew, OneAtATime
-from images.report import Interrupted
+from bimetal.images.errors import ImageError
+from bimetal.images.parallel import Crew, OneAtATime
+from bimetal.images.report import Interrupted
 
 WITHIN_S = 30
 

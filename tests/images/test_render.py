@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from images import render
-from images.errors import ImageError
-from images.matrix import Matrix, Row, choose, load
+from bimetal.images import render
+from bimetal.images.app import app_files
+from bimetal.images.errors import ImageError
+from bimetal.images.matrix import Matrix, Row, choose, load
 
 PYTHON_IMAGE = "bimetal-build/python:1"
 
@@ -105,14 +106,14 @@ def test_the_self_test_knows_what_the_matrix_says() -> None:
 def test_only_the_router_carries_the_projects_own_packages() -> None:
     def own(name: str) -> list[str]:
         row = project_row(name)
-        return [file for file in render.context(row, recipe(row), "3.11") if file.endswith("router/cli.py")]
+        return [file for file in render.context(row, recipe(row), "3.11") if file.endswith("bimetal/cli.py")]
 
-    assert own("router") == ["rootfs/opt/bimetal/venv/lib/python3.11/site-packages/router/cli.py"]
+    assert own("router") == ["rootfs/opt/bimetal/venv/lib/python3.11/site-packages/bimetal/cli.py"]
     assert own("cpu") == []
 
 
 def test_rendered_model_repositories_and_compiled_files_stay_out_of_the_router() -> None:
-    names = render.app_files("3.11")
+    names = app_files("/site")
     assert not [name for name in names if "__pycache__" in name or "/model_repo/cuda/" in name]
 
 
@@ -147,4 +148,4 @@ def test_labels_name_versions_and_revision(matrix: Matrix) -> None:
 def test_a_folder_without_git_cannot_be_built_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
     with pytest.raises(ImageError, match="is no git checkout"):
-        render.app_files("3.11", tmp_path)
+        app_files("/site", tmp_path)

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from images import report, tool
-from images.report import Interrupted
+from bimetal.images import report, tool
+from bimetal.images.report import Interrupted
 from tests.images.fakes import Recorder
 
 

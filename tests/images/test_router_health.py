@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 import yaml
 
-from images.render import HERE
+from bimetal.resources import resource
 
-SCRIPT = HERE / "rootfs/router/opt/bimetal/healthcheck"
+SCRIPT = resource("images/rootfs") / "router/opt/bimetal/healthcheck"
 
 
 @contextmanager

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from images import sbom
-from images.errors import ImageError
+from bimetal.images import sbom
+from bimetal.images.errors import ImageError
 from tests.images.fakes import FakeEngine
 
 RELEASE = 'PRETTY_NAME="Debian GNU/Linux 12"\nVERSION_CODENAME=bookworm\nID=debian\nID_LIKE=x\n'

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from images.render import HERE
+from bimetal.resources import resource
 
-COMMON = HERE / "rootfs/common/opt/bimetal"
+COMMON = resource("images/rootfs") / "common/opt/bimetal"
 FACTS: dict[str, Any] = {"name": "cpu:x", "kind": "train", "vendor": "cpu", "server": "wheel", "provider": "x"}
 FACTS |= {"libraries": [], "library_dirs": [], "code_dirs": [], "versions": {}}
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from images.render import HERE
+from bimetal.resources import resource
 
-SERVE = HERE / "rootfs/triton/opt/bimetal/serve"
+SERVE = resource("images/rootfs") / "triton/opt/bimetal/serve"
 WITHIN_S = 30
 AN_HOUR = "3600"
 # Tells its port and what happens to it, line by line; ends well at SIGTERM.

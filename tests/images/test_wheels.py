@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from images import wheels
-from images.errors import ImageError
-from images.report import Report
+from bimetal.images import wheels
+from bimetal.images.errors import ImageError
+from bimetal.images.report import Report
 
 TARGET = wheels.Target("3.11", "2.36", "amd64")
 

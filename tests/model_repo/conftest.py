@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from model_repo.build import build
-from model_repo.sources import load_sources
+from bimetal.model_repo.build import build
+from bimetal.model_repo.sources import load_sources
 
 READY_WITHIN_S = 90.0
 

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from model_repo.build import EXIT_FAILED, EXIT_OK, EXIT_USAGE, Summary, build, main
-from model_repo.errors import OutputError, SourceError
-from model_repo.pools import Compute
-from model_repo.repository import MARKER
-from model_repo.sources import ModelSource, load_source, load_sources
+from bimetal.model_repo.build import EXIT_FAILED, EXIT_OK, EXIT_USAGE, Summary, build, main
+from bimetal.model_repo.errors import OutputError, SourceError
+from bimetal.model_repo.pools import Compute
+from bimetal.model_repo.repository import MARKER
+from bimetal.model_repo.sources import ModelSource, load_source, load_sources
 
 OFFLINE = ("identity", "qlinear_block")  # models that need no wheel
 

@@ -9,8 +9,8 @@ import onnxruntime as ort
 import pytest
 from onnx import numpy_helper
 
-from model_repo.generate import GENERATORS, ROPE_HEADS, ROPE_HIDDEN, generate
-from model_repo.sources import GeneratedSource, load_sources
+from bimetal.model_repo.generate import GENERATORS, ROPE_HEADS, ROPE_HIDDEN, generate
+from bimetal.model_repo.sources import GeneratedSource, load_sources
 
 
 def run(model: bytes, **inputs: Any) -> Any:

@@ -1,6 +1,6 @@
 import pytest
 
-from model_repo.pools import POOLS, preferred_batch_sizes
+from bimetal.model_repo.pools import POOLS, preferred_batch_sizes
 
 
 @pytest.mark.parametrize(

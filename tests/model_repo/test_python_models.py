@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from model_repo.sources import MODELS_DIR
+from bimetal.model_repo.sources import MODELS_DIR
 
 SENT_WITHIN_S = 10.0
 A_MINUTE_MS = 60_000

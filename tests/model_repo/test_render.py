@@ -6,9 +6,9 @@ import pytest
 from google.protobuf import text_format
 from tritonclient.grpc.model_config_pb2 import ModelConfig, ModelInstanceGroup
 
-from model_repo.pools import POOLS, Compute
-from model_repo.render import render_config
-from model_repo.sources import ModelSource, load_sources
+from bimetal.model_repo.pools import POOLS, Compute
+from bimetal.model_repo.render import render_config
+from bimetal.model_repo.sources import ModelSource, load_sources
 
 SOURCES = load_sources()
 EVERY_CONFIG = list(itertools.product(SOURCES, POOLS, ("cpu", "gpu")))

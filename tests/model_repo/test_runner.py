@@ -10,7 +10,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from model_repo.build import RUNNER
+from bimetal.model_repo.build import RUNNER
 
 Graph = tuple[list[onnx.NodeProto], int, int]  # nodes from x to y, element types of x and y
 TRITON_TYPES: dict[int, str] = {

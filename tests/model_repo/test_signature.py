@@ -4,10 +4,10 @@ from typing import Any
 import pytest
 from onnx import TensorProto, helper
 
-from model_repo.errors import SourceError
-from model_repo.generate import generate
-from model_repo.signature import check_signature
-from model_repo.sources import ModelSource, Tensor
+from bimetal.model_repo.errors import SourceError
+from bimetal.model_repo.generate import generate
+from bimetal.model_repo.signature import check_signature
+from bimetal.model_repo.sources import ModelSource, Tensor
 
 HIDDEN = Tensor(name="hidden_states", type="FP32", dims=[-1, 64])
 POSITIONS = Tensor(name="position_ids", type="INT64", dims=[-1])

@@ -4,8 +4,8 @@ from typing import Any
 import pytest
 import yaml
 
-from model_repo.errors import SourceError
-from model_repo.sources import WheelSource, load_source, load_sources
+from bimetal.model_repo.errors import SourceError
+from bimetal.model_repo.sources import WheelSource, load_source, load_sources
 
 VALID: dict[str, Any] = {
     "description": "A model",

@@ -12,8 +12,8 @@ import tritonclient.grpc as triton_grpc
 import tritonclient.http as triton_http
 from tritonclient.utils import InferenceServerException, np_to_triton_dtype
 
-from model_repo.sources import load_sources
-from model_repo.weights import obtain
+from bimetal.model_repo.sources import load_sources
+from bimetal.model_repo.weights import obtain
 
 ANSWER_WITHIN_S = 30.0
 SOURCES = load_sources()

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from model_repo.errors import WeightsError
-from model_repo.sources import GeneratedSource, WheelSource, load_sources
-from model_repo.weights import obtain
+from bimetal.model_repo.errors import WeightsError
+from bimetal.model_repo.sources import GeneratedSource, WheelSource, load_sources
+from bimetal.model_repo.weights import obtain
 
 WEIGHTS = b"fake weights " * 100
 FakeIndex = Callable[..., Path]

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from router.fleet import Fleet
-from router.fleet_file import load_fleet
+from bimetal.fleet import Fleet
+from bimetal.fleet_file import load_fleet
 
 STORE = "postgresql+psycopg://bimetal@db.example.org/bimetal?sslmode=verify-full&sslrootcert=/etc/bimetal/ca.crt"
 

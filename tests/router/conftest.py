@@ -9,9 +9,9 @@ from typing import Any
 import grpc
 import pytest
 
-from router.fleet import Fleet
-from router.fleet_state import FleetState, absorb
-from router.observation import Observation, ServedModel
+from bimetal.fleet import Fleet
+from bimetal.fleet_state import FleetState, absorb
+from bimetal.observation import Observation, ServedModel
 from tests.postgres import Postgres
 
 

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from envoy.data.accesslog.v3.accesslog_pb2 import HTTPAccessLogEntry
 
-from router.feedback.access_log import read_entry
-from router.feedback.outcome import Try
-from router.size_class import SizeClass
+from bimetal.feedback.access_log import read_entry
+from bimetal.feedback.outcome import Try
+from bimetal.size_class import SizeClass
 
 BACKENDS = {("10.0.0.1", 8001): "cuda-0"}
 

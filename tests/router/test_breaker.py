@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.fleet import BreakerSettings
-from router.policy.breaker import NEW, Breaker, State, Tier, fail, succeed, tick
+from bimetal.fleet import BreakerSettings
+from bimetal.policy.breaker import NEW, Breaker, State, Tier, fail, succeed, tick
 
 SETTINGS = BreakerSettings()
 

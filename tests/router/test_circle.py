@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from onnx import TensorProto, helper, save
 
-from router.errors import UnknownBackendError
-from router.feedback.outcome import Try
-from router.fleet import Fleet
-from router.observation import Observation, ThermalReading
-from router.policy.breaker import Breaker, State, Tier
-from router.policy.shared import Shared
-from router.store import Store
+from bimetal.errors import UnknownBackendError
+from bimetal.feedback.outcome import Try
+from bimetal.fleet import Fleet
+from bimetal.observation import Observation, ThermalReading
+from bimetal.policy.breaker import Breaker, State, Tier
+from bimetal.policy.shared import Shared
+from bimetal.store import Store
 from tests.router.bench import DEGRADED, ECC, EVEN, LOST, NAMES, WITHOUT, Bench, running
 from tests.router.conftest import observation
 

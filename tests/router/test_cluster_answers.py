@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from router.control import cluster
-from router.fleet import Fleet
-from router.fleet_state import FleetState
-from router.observation import Observation, ServedModel
-from router.policy.table import RoutingTable, decide
+from bimetal.control import cluster
+from bimetal.fleet import Fleet
+from bimetal.fleet_state import FleetState
+from bimetal.observation import Observation, ServedModel
+from bimetal.policy.table import RoutingTable, decide
 
 StateOf = Callable[..., FleetState]
 

@@ -8,11 +8,11 @@ import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from router.cli import LATER, app
-from router.later import command_at
+from bimetal.cli import LATER, app
+from bimetal.later import command_at
 
 _HEAVY = ("onnx", "onnxruntime", "grpc", "numpy", "aiohttp", "tritonclient")
-_LOADED = "import sys, router.cli; print(*sorted({name.partition('.')[0] for name in sys.modules}))"
+_LOADED = "import sys, bimetal.cli; print(*sorted({name.partition('.')[0] for name in sys.modules}))"
 
 
 def test_commands_that_ask_the_router_load_nothing_that_they_do_not_need() -> None:

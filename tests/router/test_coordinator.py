@@ -1,10 +1,10 @@
 """From outcomes to breakers: one incident, one failure; every transition an event."""
 
-from router.coordinator import Coordinator
-from router.feedback.outcome import Effect, Outcome
-from router.fleet import BreakerSettings
-from router.policy.breaker import NEW, Breaker, State, Tier
-from router.policy.shared import Shared
+from bimetal.coordinator import Coordinator
+from bimetal.feedback.outcome import Effect, Outcome
+from bimetal.fleet import BreakerSettings
+from bimetal.policy.breaker import NEW, Breaker, State, Tier
+from bimetal.policy.shared import Shared
 
 LOST = Outcome(Effect.LOST, Tier.TRANSIENT, "reset")
 TIMEOUT = Outcome(Effect.FAILURE, Tier.TRANSIENT, "no answer")

@@ -10,8 +10,8 @@ from envoy.config.cluster.v3.cluster_pb2 import Cluster
 from envoy.service.discovery.v3 import ads_pb2_grpc
 from envoy.service.discovery.v3.discovery_pb2 import DiscoveryRequest, DiscoveryResponse
 
-from router.xds.server import DataPlane, DiscoveryService
-from router.xds.snapshot import CLUSTER, ENDPOINTS, LISTENER, Resources, pack
+from bimetal.xds.server import DataPlane, DiscoveryService
+from bimetal.xds.snapshot import CLUSTER, ENDPOINTS, LISTENER, Resources, pack
 
 
 class Client:

@@ -7,9 +7,9 @@ import pytest
 from envoy.service.ext_proc.v3.external_processor_pb2 import HttpBody, ProcessingRequest, ProcessingResponse
 from tritonclient.grpc import service_pb2 as pb
 
-from router.fleet import ModelSettings
-from router.gateway.ext_proc import RouteNamer
-from router.xds.names import INFER_PATH, ROUTE_HEADER, STREAM_PATH
+from bimetal.fleet import ModelSettings
+from bimetal.gateway.ext_proc import RouteNamer
+from bimetal.xds.names import INFER_PATH, ROUTE_HEADER, STREAM_PATH
 
 MODELS = {"sized": ModelSettings(large_from=16, large={"cuda": 0.5})}
 

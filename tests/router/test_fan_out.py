@@ -12,13 +12,13 @@ from starlette.types import Message
 from tritonclient.grpc import service_pb2 as pb
 from tritonclient.grpc import service_pb2_grpc
 
-from router.control.backends import Backends, failed
-from router.control.grpc_service import ClusterService
-from router.control.http_service import ClusterApi
-from router.fleet import Fleet
-from router.fleet_state import FleetState
-from router.policy.table import decide
-from router.security.dialing import Dialer
+from bimetal.control.backends import Backends, failed
+from bimetal.control.grpc_service import ClusterService
+from bimetal.control.http_service import ClusterApi
+from bimetal.fleet import Fleet
+from bimetal.fleet_state import FleetState
+from bimetal.policy.table import decide
+from bimetal.security.dialing import Dialer
 
 Run = Callable[[Coroutine[Any, Any, Any]], Any]
 LOAD = "/v2/repository/models/m/load"

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tritonclient.grpc import service_pb2 as pb
 
-from router.gateway.first_message import Facts, FirstMessage, UnreadableMessageError, read_facts
+from bimetal.gateway.first_message import Facts, FirstMessage, UnreadableMessageError, read_facts
 
 
 def frame(message: bytes, compressed: bool = False) -> bytes:

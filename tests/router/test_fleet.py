@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from router.errors import FleetFileError
-from router.fleet_file import load_fleet
+from bimetal.errors import FleetFileError
+from bimetal.fleet_file import load_fleet
 
 GOOD = """\
 version: 1

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from router.fleet_state import FleetState, absorb
-from router.observation import Observation, ServedModel
+from bimetal.fleet_state import FleetState, absorb
+from bimetal.observation import Observation, ServedModel
 
 
 def test_a_backend_that_dies_stays_home_to_its_models(state_of: Callable[..., FleetState]) -> None:

@@ -9,9 +9,9 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from router.fleet import Fleet
-from router.observation import ThermalReading
-from router.probes.gpu_metrics import Freshness, GpuMetricsProbe, read_gpu_metrics
+from bimetal.fleet import Fleet
+from bimetal.observation import ThermalReading
+from bimetal.probes.gpu_metrics import Freshness, GpuMetricsProbe, read_gpu_metrics
 
 RunAsync = Callable[[Coroutine[Any, Any, Any]], Any]
 FIRST, SECOND = "0000:0b:00.0", "0000:0c:00.0"

@@ -4,7 +4,7 @@ from urllib.parse import quote
 
 import pytest
 
-from router.control.grpc_methods import bounded
+from bimetal.control.grpc_methods import bounded
 
 
 @pytest.mark.parametrize("text", ["", "Request for unknown model: 'nope'", "n" * 6000])

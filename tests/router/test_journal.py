@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from router.errors import BimetalError
-from router.event import Event
-from router.journal import Journal, Page
-from router.policy.breaker import Breaker, State, Tier
-from router.policy.shared import Shared, Switch
-from router.store import Held
+from bimetal.errors import BimetalError
+from bimetal.event import Event
+from bimetal.journal import Journal, Page
+from bimetal.policy.breaker import Breaker, State, Tier
+from bimetal.policy.shared import Shared, Switch
+from bimetal.store import Held
 
 FAULTED = Shared(
     Breaker(State.FAULTED, 1, tier=Tier.HARDWARE, reason="ECC"),

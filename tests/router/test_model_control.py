@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tritonclient.grpc import service_pb2 as pb
 
-from router.control.model_control import request
+from bimetal.control.model_control import request
 
 
 def body(**parameters: Any) -> bytes:

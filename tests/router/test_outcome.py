@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from router.feedback.outcome import Effect, Outcome, Try, classify
-from router.policy.breaker import Tier
+from bimetal.feedback.outcome import Effect, Outcome, Try, classify
+from bimetal.policy.breaker import Tier
 
 
 def outcome(*flags: str, **fields: Any) -> Outcome:

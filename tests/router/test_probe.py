@@ -2,8 +2,8 @@
 
 from tritonclient.grpc import service_pb2 as pb
 
-from router.probes.metrics_text import pending_requests
-from router.probes.triton import group_index, smooth
+from bimetal.probes.metrics_text import pending_requests
+from bimetal.probes.triton import group_index, smooth
 
 METRICS = """\
 # HELP nv_inference_pending_request_count Instantaneous number of pending requests awaiting execution per-model.

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from router.control.report import explain, status
-from router.errors import UnknownModelError
-from router.fleet import Fleet
-from router.fleet_state import FleetState
-from router.observation import Observation
-from router.policy.breaker import Breaker, State, Tier
-from router.policy.table import OperatorScore, decide
-from router.tables import explanation_tables, status_tables
+from bimetal.control.report import explain, status
+from bimetal.errors import UnknownModelError
+from bimetal.fleet import Fleet
+from bimetal.fleet_state import FleetState
+from bimetal.observation import Observation
+from bimetal.policy.breaker import Breaker, State, Tier
+from bimetal.policy.table import OperatorScore, decide
+from bimetal.tables import explanation_tables, status_tables
 
 SCORES = {
     ("m", "cuda"): OperatorScore(4, ("RotaryEmbedding(23) runs natively (matrix)",)),

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from onnx import TensorProto, helper, save
 
-from router.fleet import Fleet
-from router.fleet_state import FleetState
-from router.operators.targets import Target
-from router.scores import ScoreBook
-from router.verify import Results, write_results
-from router.verify.results import Execution, Host, Record
+from bimetal.fleet import Fleet
+from bimetal.fleet_state import FleetState
+from bimetal.operators.targets import Target
+from bimetal.scores import ScoreBook
+from bimetal.verify import Results, write_results
+from bimetal.verify.results import Execution, Host, Record
 
 RunAsync = Callable[[Coroutine[Any, Any, Any]], Any]
 

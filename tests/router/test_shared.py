@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from router.coordinator import Coordinator
-from router.feedback.outcome import Effect, Outcome
-from router.fleet import BreakerSettings
-from router.policy.breaker import NEW, Breaker, State, Tier
-from router.policy.shared import Shared, Switch, alike, caught_up, merge, news
+from bimetal.coordinator import Coordinator
+from bimetal.feedback.outcome import Effect, Outcome
+from bimetal.fleet import BreakerSettings
+from bimetal.policy.breaker import NEW, Breaker, State, Tier
+from bimetal.policy.shared import Shared, Switch, alike, caught_up, merge, news
 
 DEGRADED = Breaker(State.DEGRADED, 1, tier=Tier.TRANSIENT, reason="reset")
 ISOLATED = Breaker(State.ISOLATED, 3, tier=Tier.TRANSIENT, until=300.0, reason="no answer")

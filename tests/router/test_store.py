@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from router.database import MOST_S
-from router.errors import StoreError
-from router.event import Event
-from router.policy.breaker import Breaker, State, Tier
-from router.policy.shared import UNKNOWN, Shared, Switch
-from router.store import NOTHING, Held, Record, Store, _settle
+from bimetal.database import MOST_S
+from bimetal.errors import StoreError
+from bimetal.event import Event
+from bimetal.policy.breaker import Breaker, State, Tier
+from bimetal.policy.shared import UNKNOWN, Shared, Switch
+from bimetal.store import NOTHING, Held, Record, Store, _settle
 from tests.postgres import Postgres
 
 DEGRADED = Breaker(State.DEGRADED, 1, tier=Tier.TRANSIENT, reason="reset")
@@ -150,7 +150,7 @@ def test_documents_are_numbered_without_a_gap_whoever_writes_them(open_store: Ca
 def test_routers_of_one_host_share_a_file(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'shared.db'}"
     script = f"""
-from router.store import Record, Store
+from bimetal.store import Record, Store
 store = Store({url!r})
 for _ in range(10):
     print(store.record(Record("lessons", 1.0, "by a process of its own", "{{}}")))

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from router.errors import FleetFileError
-from router.fleet import Fleet
-from router.fleet_file import load_fleet
-from router.security.files import check_security_files
-from router.store_url import leaves_unprotected, parse_store_url
+from bimetal.errors import FleetFileError
+from bimetal.fleet import Fleet
+from bimetal.fleet_file import load_fleet
+from bimetal.security.files import check_security_files
+from bimetal.store_url import leaves_unprotected, parse_store_url
 
 FLEET = """\
 version: 1

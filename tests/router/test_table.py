@@ -4,12 +4,12 @@ from collections.abc import Callable
 
 import pytest
 
-from router.fleet import Fleet
-from router.fleet_state import FleetState, absorb, warm
-from router.observation import Observation, ServedModel, ThermalReading
-from router.policy.breaker import Breaker, State
-from router.policy.table import ModelRoute, OperatorScore, decide
-from router.size_class import SizeClass
+from bimetal.fleet import Fleet
+from bimetal.fleet_state import FleetState, absorb, warm
+from bimetal.observation import Observation, ServedModel, ThermalReading
+from bimetal.policy.breaker import Breaker, State
+from bimetal.policy.table import ModelRoute, OperatorScore, decide
+from bimetal.size_class import SizeClass
 
 StateOf = Callable[..., FleetState]
 FleetOf = Callable[..., Fleet]

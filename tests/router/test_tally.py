@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from router.feedback.outcome import Effect, Try, classify
-from router.feedback.tally import Tally
+from bimetal.feedback.outcome import Effect, Try, classify
+from bimetal.feedback.tally import Tally
 
 
 def lines(tally: Tally, *tries: Try, now: float = 0.0) -> list[Any]:

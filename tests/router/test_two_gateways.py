@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from router.database import MOST_S
-from router.feedback.outcome import Try
-from router.fleet import Fleet
-from router.journal import Journal
-from router.observation import Observation
-from router.policy.breaker import State
-from router.policy.shared import UNKNOWN, Shared
-from router.store import Store
+from bimetal.database import MOST_S
+from bimetal.feedback.outcome import Try
+from bimetal.fleet import Fleet
+from bimetal.journal import Journal
+from bimetal.observation import Observation
+from bimetal.policy.breaker import State
+from bimetal.policy.shared import UNKNOWN, Shared
+from bimetal.store import Store
 from tests.postgres import Postgres
 from tests.router.bench import DEGRADED, ECC, EVEN, LOST, NAMES, WITHOUT, Bench, running
 from tests.router.conftest import observation
@@ -194,7 +194,7 @@ def test_a_router_stops_in_time_while_its_database_hangs(
 def test_a_database_that_hangs_delays_no_decision_and_what_is_said_meanwhile_is_kept(
     play: Callable[..., None], postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("router.database.MOST_S", 60.0)  # it hangs for the whole test, however slow the machine is
+    monkeypatch.setattr("bimetal.database.MOST_S", 60.0)  # it hangs for the whole test, however slow the machine is
 
     async def scenario(one: Bench, other: Bench) -> None:
         journal = Journal(one.circle.fleet.state_dir / "journal.json")

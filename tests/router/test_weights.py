@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.policy.weights import Standing, load_factor, temperature_factor, weigh
+from bimetal.policy.weights import Standing, load_factor, temperature_factor, weigh
 
 IDLE = Standing(bandwidth_gbs=None, load=1.0, breaker=1.0)
 

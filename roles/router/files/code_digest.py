@@ -13,15 +13,15 @@ from pathlib import Path
 
 
 def digest(package: str) -> str:
-    """Of every file of the package but what Python compiled. Raises ModuleNotFoundError."""
+    """Of every file of the package, in all its folders, but what Python compiled. Raises ModuleNotFoundError."""
     spec = importlib.util.find_spec(package)
-    if spec is None or spec.origin is None:
+    if spec is None or spec.submodule_search_locations is None:
         raise ModuleNotFoundError(package)
-    folder = Path(spec.origin).parent
     total = hashlib.sha256()
-    for file in sorted(folder.rglob("*")):
-        if file.is_file() and file.suffix != ".pyc":
-            total.update(f"{file.relative_to(folder)}\0".encode() + file.read_bytes() + b"\0")
+    for folder in sorted(map(Path, spec.submodule_search_locations)):
+        for file in sorted(folder.rglob("*")):
+            if file.is_file() and file.suffix != ".pyc":
+                total.update(f"{file.relative_to(folder)}\0".encode() + file.read_bytes() + b"\0")
     return total.hexdigest()
 
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from images import engine as engines
-from images.errors import ImageError
-from model_repo.build import build
-from model_repo.pools import Compute
-from model_repo.sources import load_sources
+from bimetal.images import engine as engines
+from bimetal.images.errors import ImageError
+from bimetal.model_repo.build import build
+from bimetal.model_repo.pools import Compute
+from bimetal.model_repo.sources import load_sources
 from tests.images.docker.containers import BOOKWORM, Image, Start
 
 

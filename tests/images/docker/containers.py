@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from images import engine as engines
-from images import lock
-from images.bases import BOOTSTRAP_REPOSITORY
-from images.cli import CACHE
-from images.errors import ImageError
-from images.matrix import Row
+from bimetal.images import engine as engines
+from bimetal.images import lock
+from bimetal.images.bases import BOOTSTRAP_REPOSITORY
+from bimetal.images.cli import CACHE
+from bimetal.images.errors import ImageError
+from bimetal.images.matrix import Row
 
 READY_WITHIN_S = 120
 BOOKWORM = f"{BOOTSTRAP_REPOSITORY}:bookworm"

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from images import lock
-from images.matrix import Row, choose, load
+from bimetal.images import lock
+from bimetal.images.matrix import Row, choose, load
 from tests.images.docker.containers import LOCK
 
 # What a part of an image says when something is wrong: Triton, Envoy, Python, structlog.
@@ -20,7 +20,7 @@ ALARM = re.compile(
 KNOWN = re.compile(
     # What Triton says where no NVIDIA driver is, whatever it was started with.
     r"CudaDriverHelper has not been initialized|pinned system memory"
-    # Envoy, about an API that the router uses on purpose (router/xds/listeners.py).
+    # Envoy, about an API that the router uses on purpose (router/bimetal/xds/listeners.py).
     r"|allow_custom_methods' is marked as work-in-progress"
 )
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from images import check, sbom
-from images.engine import Engine
-from images.matrix import Row
+from bimetal.images import check, sbom
+from bimetal.images.engine import Engine
+from bimetal.images.matrix import Row
 from tests.images.docker.containers import Image
 from tests.images.docker.levels import on_every_image_of, rows
 

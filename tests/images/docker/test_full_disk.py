@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from images import engine as engines
-from images.context import File, as_tar
-from images.errors import EngineError
-from images.report import Report
+from bimetal.images import engine as engines
+from bimetal.images.context import File, as_tar
+from bimetal.images.errors import EngineError
+from bimetal.images.report import Report
 from tests.images.docker.containers import wait
 from tests.images.test_bad_input import complaint
 

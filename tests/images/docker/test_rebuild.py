@@ -5,13 +5,14 @@ from typing import Any
 
 import pytest
 
-from images import render, revision
-from images.build import Builder
-from images.cli import CACHE
-from images.context import File
-from images.engine import Engine
-from images.matrix import choose, load
-from images.report import Report
+from bimetal.images import render, revision
+from bimetal.images.app import app_files
+from bimetal.images.build import Builder
+from bimetal.images.cli import CACHE
+from bimetal.images.context import File
+from bimetal.images.engine import Engine
+from bimetal.images.matrix import choose, load
+from bimetal.images.report import Report
 
 REPOSITORY = "bimetal-images-test"
 # A loaded machine must not make a false alarm.
@@ -25,15 +26,15 @@ def test_a_change_of_the_router_is_one_layer_and_a_fraction_of_a_build(
     [row] = choose(load(), ["router"], offline=True)
 
     def builder(**options: Any) -> Builder:
-        commit = revision.of(render.PROJECT)
+        commit = revision.of_project()
         return Builder(load(), engine, CACHE, commit, repository=REPOSITORY, offline=True, **options)
 
     first = builder(fresh=True).build(row, Report())
     removed += [f"{first.repository}:{first.tag}", f"{first.repository}:{first.variant}"]
     changed = tmp_path / "changed.py"
     changed.write_text("CHANGED = True\n")
-    files = render.app_files(row.python)
-    place = next(name for name in files if name.endswith("router/cli.py")).replace("cli.py", "changed.py")
+    files = app_files(render.SITE.format(python=row.python))
+    place = next(name for name in files if name.endswith("bimetal/cli.py")).replace("cli.py", "changed.py")
     monkeypatch.setattr(render, "app_files", lambda _: files | {place: File(changed)})
     second = builder().build(row, Report())
     removed.append(f"{second.repository}:{second.tag}")

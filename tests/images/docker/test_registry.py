@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from images import check, cli, matrix
-from images.context import File, as_tar
-from images.engine import Engine
-from images.errors import RegistryError
-from images.report import Report
+from bimetal.images import check, cli, matrix
+from bimetal.images.context import File, as_tar
+from bimetal.images.engine import Engine
+from bimetal.images.errors import RegistryError
+from bimetal.images.report import Report
 from tests.images.docker.containers import Running, wait
 
 SERVER = "bimetal-images-test/registry:1"

@@ -9,7 +9,7 @@ import tritonclient.grpc as triton_grpc
 import tritonclient.http as triton_http
 import yaml
 
-from images.matrix import Row
+from bimetal.images.matrix import Row
 from tests.images.docker.containers import Image, Running, Start
 from tests.images.docker.levels import alarming, on_every_image_of, rows
 from tests.images.docker.test_triton import POOLS, VALUES, echoed

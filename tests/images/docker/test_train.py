@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from images import check, render, revision
-from images.bases import override_variable
-from images.build import Builder
-from images.cli import CACHE
-from images.context import File, as_tar, tree
-from images.engine import Engine
-from images.matrix import choose, load
-from images.report import Report
+from bimetal.images import check, revision
+from bimetal.images.bases import override_variable
+from bimetal.images.build import Builder
+from bimetal.images.cli import CACHE
+from bimetal.images.context import File, as_tar, tree
+from bimetal.images.engine import Engine
+from bimetal.images.matrix import choose, load
+from bimetal.images.report import Report
 
 # Not plain 2.13.0: that is gigabytes of CUDA. Of the wheels that it names, what `import torch` wants.
 TORCH = "torch==2.13.0+cpu"
@@ -64,7 +64,7 @@ def test_a_training_image_is_built_and_torch_computes_in_it(
 ) -> None:
     [row] = choose(load(), [name], offline=False)
     monkeypatch.setenv(override_variable(row.variant.base), stand_in)
-    builder = Builder(load(), engine, CACHE, revision.of(render.PROJECT), repository=REPOSITORY, offline=False)
+    builder = Builder(load(), engine, CACHE, revision.of_project(), repository=REPOSITORY, offline=False)
     built = builder.build(row, Report())
     removed += [f"{built.repository}:{built.tag}", f"{built.repository}:{built.variant}"]
     output = check.self_test(engine, f"{built.repository}:{built.tag}", row.image.kind, built.base_id)

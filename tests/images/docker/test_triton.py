@@ -7,7 +7,7 @@ import numpy as np
 import tritonclient.grpc as triton_grpc
 import tritonclient.http as triton_http
 
-from images.matrix import Row
+from bimetal.images.matrix import Row
 from tests.images.docker.containers import Image, Start
 from tests.images.docker.levels import alarming, on_every_image_of
 

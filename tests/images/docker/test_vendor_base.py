@@ -12,14 +12,14 @@ import pytest
 import tritonclient.grpc as triton_grpc
 import tritonclient.http as triton_http
 
-from images import check, render, revision
-from images.bases import override_variable
-from images.build import Builder, Built
-from images.cli import CACHE
-from images.context import File, as_tar
-from images.engine import Engine
-from images.matrix import Row, choose, load
-from images.report import Report
+from bimetal.images import check, render, revision
+from bimetal.images.bases import override_variable
+from bimetal.images.build import Builder, Built
+from bimetal.images.cli import CACHE
+from bimetal.images.context import File, as_tar
+from bimetal.images.engine import Engine
+from bimetal.images.matrix import Row, choose, load
+from bimetal.images.report import Report
 from tests.images.docker.containers import Image, Start
 from tests.images.docker.levels import alarming
 from tests.images.docker.test_triton import VALUES, echoed
@@ -66,7 +66,7 @@ def built(
 ) -> Iterator[Built]:
     """The row, built on the stand-in."""
     monkeypatch.setenv(override_variable(row.variant.base), stand_in)
-    builder = Builder(load(), engine, CACHE, revision.of(render.PROJECT), repository=REPOSITORY, offline=False)
+    builder = Builder(load(), engine, CACHE, revision.of_project(), repository=REPOSITORY, offline=False)
     done = builder.build(row, Report())
     yield done
     removed += [f"{done.repository}:{done.tag}", f"{done.repository}:{done.variant}"]

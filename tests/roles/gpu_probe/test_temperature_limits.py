@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from router.probes.gpu_metrics import read_gpu_metrics
+from bimetal.probes.gpu_metrics import read_gpu_metrics
 
 Json = dict[str, Any]
 Probe = Callable[..., Json]

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from router.calibration.benchmark import Benchmark, Options
-from router.calibration.document import Calibration
+from bimetal.calibration.benchmark import Benchmark, Options
+from bimetal.calibration.document import Calibration
 
 COPY_BYTES = 1 << 28
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from router.calibration import CalibrationBook, CalibrationError, read_calibration
-from router.fleet import Fleet
-from router.fleet_state import FleetState
-from router.policy.table import decide
+from bimetal.calibration import CalibrationBook, CalibrationError, read_calibration
+from bimetal.fleet import Fleet
+from bimetal.fleet_state import FleetState
+from bimetal.policy.table import decide
 
 FleetOf = Callable[..., Fleet]
 RunAsync = Callable[..., Any]

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from router.event import Event
-from router.feedback.outcome import Try
-from router.learning.learner import Learner
-from router.learning.settings import LearningSettings
+from bimetal.event import Event
+from bimetal.feedback.outcome import Try
+from bimetal.learning.learner import Learner
+from bimetal.learning.settings import LearningSettings
 
 POOL_OF = {"cuda-0": "cuda", "cuda-1": "cuda", "rocm-0": "rocm"}
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from router.fleet import Fleet
-from router.learning.documents import ArmRecord, Lessons, PoolTime, Statistics
-from router.learning.fold import LEAST_REQUESTS, compare, fold
-from router.learning.sketch import Sketch
+from bimetal.fleet import Fleet
+from bimetal.learning.documents import ArmRecord, Lessons, PoolTime, Statistics
+from bimetal.learning.fold import LEAST_REQUESTS, compare, fold
+from bimetal.learning.sketch import Sketch
 
 
 def week(backend: str, seconds: float, requests: int = 100, **fields: Any) -> ArmRecord:

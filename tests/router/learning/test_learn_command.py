@@ -10,13 +10,13 @@ import typer
 import yaml
 from typer.testing import CliRunner
 
-from router.errors import BimetalError, StoreError
-from router.fleet import Fleet
-from router.learning.cli import learn
-from router.learning.documents import LESSONS, ArmRecord, Statistics
-from router.learning.memory import Memory
-from router.learning.sketch import Sketch
-from router.store import Record, Store
+from bimetal.errors import BimetalError, StoreError
+from bimetal.fleet import Fleet
+from bimetal.learning.cli import learn
+from bimetal.learning.documents import LESSONS, ArmRecord, Statistics
+from bimetal.learning.memory import Memory
+from bimetal.learning.sketch import Sketch
+from bimetal.store import Record, Store
 
 app = typer.Typer()
 app.command()(learn)

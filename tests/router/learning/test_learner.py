@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from router.learning.documents import Lessons, PoolTime, Statistics
-from router.learning.evidence import Key
+from bimetal.learning.documents import Lessons, PoolTime, Statistics
+from bimetal.learning.evidence import Key
 
 MakeFeeder = Callable[..., Any]
 

@@ -14,20 +14,20 @@ import yaml
 from onnx import TensorProto, helper, numpy_helper
 from typer.testing import CliRunner
 
-from router.cluster_matrix import cluster_matrix
-from router.fleet import Fleet
-from router.learning.cli import learn
-from router.learning.documents import ArmRecord, PoolTime, Statistics
-from router.learning.dominants import dominants_of, own_targets
-from router.learning.memory import Memory
-from router.learning.operator_fold import Operator, learned_cells, operator_lessons
-from router.learning.sketch import Sketch
-from router.operators import default_matrix, judge
-from router.operators.cli import model_app
-from router.operators.matrix import Learned
-from router.operators.targets import Target
-from router.scores import ScoreBook
-from router.store import Store
+from bimetal.cluster_matrix import cluster_matrix
+from bimetal.fleet import Fleet
+from bimetal.learning.cli import learn
+from bimetal.learning.documents import ArmRecord, PoolTime, Statistics
+from bimetal.learning.dominants import dominants_of, own_targets
+from bimetal.learning.memory import Memory
+from bimetal.learning.operator_fold import Operator, learned_cells, operator_lessons
+from bimetal.learning.sketch import Sketch
+from bimetal.operators import default_matrix, judge
+from bimetal.operators.cli import model_app
+from bimetal.operators.matrix import Learned
+from bimetal.operators.targets import Target
+from bimetal.scores import ScoreBook
+from bimetal.store import Store
 
 NORM, PRODUCT = Operator("ai.onnx", "LayerNormalization", 17), Operator("ai.onnx", "MatMul", 13)
 TARGETS = {"cuda": Target.CUDA, "rocm": Target.MIGRAPHX}

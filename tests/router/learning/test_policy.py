@@ -7,13 +7,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from router.control.report import explain
-from router.fleet import Fleet
-from router.fleet_state import FleetState, absorb
-from router.learning.evidence import Evidence, Key
-from router.observation import Observation, ServedModel
-from router.policy.breaker import Breaker, State
-from router.policy.table import OperatorScore, decide
+from bimetal.control.report import explain
+from bimetal.fleet import Fleet
+from bimetal.fleet_state import FleetState, absorb
+from bimetal.learning.evidence import Evidence, Key
+from bimetal.observation import Observation, ServedModel
+from bimetal.policy.breaker import Breaker, State
+from bimetal.policy.table import OperatorScore, decide
 
 FleetOf = Callable[..., Fleet]
 StateOf = Callable[..., FleetState]

@@ -2,9 +2,9 @@
 
 import pytest
 
-from router.learning.documents import ArmRecord, Statistics
-from router.learning.regret import regrets
-from router.learning.sketch import Sketch
+from bimetal.learning.documents import ArmRecord, Statistics
+from bimetal.learning.regret import regrets
+from bimetal.learning.sketch import Sketch
 
 
 def arm(backend: str, seconds: float, requests: int, model: str = "m") -> ArmRecord:

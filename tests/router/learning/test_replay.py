@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from router.learning.replay import WORLDS, Finding, replay, report
-from router.learning.world import World
+from bimetal.learning.replay import WORLDS, Finding, replay, report
+from bimetal.learning.world import World
 
 
 @pytest.fixture(scope="module")

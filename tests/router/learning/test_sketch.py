@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.learning.sketch import Sketch, merged
+from bimetal.learning.sketch import Sketch, merged
 
 TIMES = st.lists(st.floats(1e-5, 1e3), min_size=1, max_size=50)
 

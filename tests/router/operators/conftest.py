@@ -11,9 +11,9 @@ import pytest
 from onnx import helper, numpy_helper
 from onnx.helper import make_node
 
-from router.operators.graph import operator_version
-from router.operators.matrix import default_matrix
-from router.operators.targets import target_of
+from bimetal.operators.graph import operator_version
+from bimetal.operators.matrix import default_matrix
+from bimetal.operators.targets import target_of
 
 Shape = Sequence[int | str | None]
 Save = Callable[..., Path]

@@ -8,10 +8,10 @@ import pytest
 from onnx.helper import make_node
 from typer.testing import CliRunner
 
-from model_repo.generate import generate
-from router.operators.blocks import Block, blocks
-from router.operators.cli import model_app
-from router.operators.graph import read_graph
+from bimetal.model_repo.generate import generate
+from bimetal.operators.blocks import Block, blocks
+from bimetal.operators.cli import model_app
+from bimetal.operators.graph import read_graph
 
 Save = Callable[..., Path]
 

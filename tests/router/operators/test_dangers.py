@@ -11,10 +11,10 @@ import pytest
 from onnx import helper
 from onnx.helper import make_node
 
-from router.operators import Verdict, judge
-from router.operators.danger_rules import RULES
-from router.operators.dangers import REPORTS_FILE
-from router.operators.matrix import read_rows
+from bimetal.operators import Verdict, judge
+from bimetal.operators.danger_rules import RULES
+from bimetal.operators.dangers import REPORTS_FILE
+from bimetal.operators.matrix import read_rows
 
 CUDA, TENSORRT = "CUDAExecutionProvider", "TensorrtExecutionProvider"
 ROCM, MIGRAPHX, CPU = "ROCMExecutionProvider", "MIGraphXExecutionProvider", "CPUExecutionProvider"

@@ -11,12 +11,12 @@ import pytest
 from onnx.backend.test.case.node import collect_testcases
 from onnx.helper import make_node
 
-from router.operators import analyze, default_matrix, judge
-from router.operators.function_body import body_of
-from router.operators.graph import read_graph
-from router.operators.matrix import INLINED
-from router.operators.node_judge import NodeJudge
-from router.operators.targets import Target
+from bimetal.operators import analyze, default_matrix, judge
+from bimetal.operators.function_body import body_of
+from bimetal.operators.graph import read_graph
+from bimetal.operators.matrix import INLINED
+from bimetal.operators.node_judge import NodeJudge
+from bimetal.operators.targets import Target
 
 CUDA, MIGRAPHX, CPU = "CUDAExecutionProvider", "MIGraphXExecutionProvider", "CPUExecutionProvider"
 Save = Callable[..., Path]

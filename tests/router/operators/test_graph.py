@@ -9,8 +9,8 @@ import pytest
 from onnx import helper
 from onnx.helper import make_node
 
-from router.operators.errors import ModelFileError
-from router.operators.graph import read_graph
+from bimetal.operators.errors import ModelFileError
+from bimetal.operators.graph import read_graph
 
 Save = Callable[..., Path]
 

@@ -8,12 +8,12 @@ import onnx
 import pytest
 
 from bench.analysis import write_bert_large
-from router.operators import analyze
+from bimetal.operators import analyze
 
 _MEASURE = """
 import resource, sys
 from pathlib import Path
-from router.operators import analyze, default_matrix, place
+from bimetal.operators import analyze, default_matrix, place
 default_matrix()
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 place(analyze(Path(sys.argv[1])), default_matrix())
@@ -64,5 +64,5 @@ def test_work_does_not_grow_with_the_weights(tmp_path: Path, monkeypatch: pytest
     """A hundredth of the fields that one file may have is enough for all of this one."""
     file = tmp_path / "bert.onnx"
     write_bert_large(file)
-    monkeypatch.setattr("router.operators.onnx_file.FIELD_LIMIT", 20_000)
+    monkeypatch.setattr("bimetal.operators.onnx_file.FIELD_LIMIT", 20_000)
     assert len(analyze(file).graph.nodes) == 673

@@ -2,7 +2,7 @@
 
 import pytest
 
-from router.operators.main_type import main_type
+from bimetal.operators.main_type import main_type
 
 
 @pytest.mark.parametrize(

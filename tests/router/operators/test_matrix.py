@@ -5,11 +5,11 @@ from pathlib import Path
 import onnx
 import pytest
 
-from router.operators.build_matrix import build, write
-from router.operators.errors import MatrixError
-from router.operators.graph import operator_version
-from router.operators.matrix import MATRIX_FILE, SOURCES_FILE, Evidence, Matrix, default_matrix, load_matrix
-from router.operators.targets import PROVIDER_TARGETS, Target
+from bimetal.operators.build_matrix import build, write
+from bimetal.operators.errors import MatrixError
+from bimetal.operators.graph import operator_version
+from bimetal.operators.matrix import MATRIX_FILE, SOURCES_FILE, Evidence, Matrix, default_matrix, load_matrix
+from bimetal.operators.targets import PROVIDER_TARGETS, Target
 
 
 @pytest.fixture(scope="module")

@@ -7,9 +7,9 @@ import onnx
 import pytest
 from onnx.backend.test.case.node import collect_testcases
 
-from model_repo.generate import generate
-from router.operators import ModelFileError, Placement, analyze, default_matrix, judge, place
-from router.operators.targets import PROVIDER_TARGETS
+from bimetal.model_repo.generate import generate
+from bimetal.operators import ModelFileError, Placement, analyze, default_matrix, judge, place
+from bimetal.operators.targets import PROVIDER_TARGETS
 
 CUDA, MIGRAPHX, CPU = "CUDAExecutionProvider", "MIGraphXExecutionProvider", "CPUExecutionProvider"
 CACHE = Path(__file__).parents[3] / ".cache" / "model-weights"

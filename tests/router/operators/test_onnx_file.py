@@ -10,9 +10,9 @@ import pytest
 from onnx import helper
 from onnx.helper import make_node
 
-from router.operators.errors import ModelFileError
-from router.operators.graph import read_graph
-from router.operators.onnx_file import PROTOBUF_LIMIT, load_structure
+from bimetal.operators.errors import ModelFileError
+from bimetal.operators.graph import read_graph
+from bimetal.operators.onnx_file import PROTOBUF_LIMIT, load_structure
 
 Save = Callable[..., Path]
 
@@ -96,7 +96,7 @@ def test_a_file_beyond_protobufs_limit_is_refused_without_reading_it(tmp_path: P
 
 
 def test_a_file_of_countless_tiny_fields_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("router.operators.onnx_file.FIELD_LIMIT", 10_000)
+    monkeypatch.setattr("bimetal.operators.onnx_file.FIELD_LIMIT", 10_000)
     nodes = b"\x0a\x00" * 10_000
     file = tmp_path / "dust.onnx"
     file.write_bytes(b"\x3a" + _varint(len(nodes)) + nodes)

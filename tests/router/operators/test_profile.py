@@ -10,8 +10,8 @@ import pytest
 from onnx import helper
 from onnx.helper import make_node
 
-from router.operators.cost import Cost
-from router.operators.profile import Profile, analyze
+from bimetal.operators.cost import Cost
+from bimetal.operators.profile import Profile, analyze
 
 Save = Callable[..., Path]
 

@@ -4,10 +4,10 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 
-from router.operators.danger_rules import RULES
-from router.operators.dangers import REPORTS_FILE
-from router.operators.matrix import read_rows
-from router.operators.targets import Target
+from bimetal.operators.danger_rules import RULES
+from bimetal.operators.dangers import REPORTS_FILE
+from bimetal.operators.matrix import read_rows
+from bimetal.operators.targets import Target
 from tests.router.operators import test_dangers, test_torch_verdict
 
 _IN_THE_MATRIX = {

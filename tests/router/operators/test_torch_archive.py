@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from router.operators.errors import ModelFileError
-from router.operators.torch_archive import MEMBER_LIMIT
-from router.operators.torch_file import read_torch_graph
+from bimetal.operators.errors import ModelFileError
+from bimetal.operators.torch_archive import MEMBER_LIMIT
+from bimetal.operators.torch_file import read_torch_graph
 
 
 def archive(file: Path, members: Mapping[str, bytes], compression: int = zipfile.ZIP_STORED) -> Path:
@@ -59,7 +59,7 @@ def test_a_zip_bomb_that_lies_about_its_size_is_refused(tmp_path: Path) -> None:
 
 
 def test_many_members_together_have_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("router.operators.torch_archive.TOTAL_LIMIT", 1000)
+    monkeypatch.setattr("bimetal.operators.torch_archive.TOTAL_LIMIT", 1000)
     members = {f"code/m{i}.py": b"#" * 400 for i in range(5)}
     with pytest.raises(ModelFileError, match=r"code/m2\.py' unpacks to more than 200 bytes"):
         read_torch_graph(archive(tmp_path / "model.pt", members))

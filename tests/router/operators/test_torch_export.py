@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from router.operators.profile import Profile, analyze
+from bimetal.operators.profile import Profile, analyze
 
 FILES = Path(__file__).parent / "torch_files"
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from router.operators import default_matrix, place
-from router.operators.errors import ModelFileError
-from router.operators.graph import Node
-from router.operators.input_shapes import parse_shapes
-from router.operators.profile import Profile, analyze
-from router.operators.torch_file import read_torch_graph
+from bimetal.operators import default_matrix, place
+from bimetal.operators.errors import ModelFileError
+from bimetal.operators.graph import Node
+from bimetal.operators.input_shapes import parse_shapes
+from bimetal.operators.profile import Profile, analyze
+from bimetal.operators.torch_file import read_torch_graph
 
 FILES = Path(__file__).parent / "torch_files"
 EXPECTED: dict[str, dict[str, Any]] = json.loads((FILES / "expected.json").read_text())
@@ -319,8 +319,8 @@ def test_a_pickle_that_cannot_be_followed_is_refused(tmp_path: Path, data: bytes
 def test_code_that_never_ends_or_is_not_understood_falls_back_to_names_and_says_why(
     tmp_path: Path, body: str, functions: str, why: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("router.operators.torch_script._STEP_LIMIT", 20_000)
-    monkeypatch.setattr("router.operators.torch_graph.NODE_LIMIT", 500)
+    monkeypatch.setattr("bimetal.operators.torch_script._STEP_LIMIT", 20_000)
+    monkeypatch.setattr("bimetal.operators.torch_graph.NODE_LIMIT", 500)
     file = script(tmp_path, body, functions=functions)
     if why == "nodes":
         with pytest.raises(ModelFileError, match="calls more than 500 operators"):
@@ -372,7 +372,7 @@ def test_code_with_other_words_gives_a_graph_or_a_model_file_error(
     tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Words of the code in each other's places, and values that no operator takes."""
-    monkeypatch.setattr("router.operators.torch_script._STEP_LIMIT", 20_000)
+    monkeypatch.setattr("bimetal.operators.torch_script._STEP_LIMIT", 20_000)
     dice = random.Random(name)
     with zipfile.ZipFile(FILES / f"{name}.pt") as source:
         members = {member: source.read(member) for member in source.namelist()}
@@ -397,7 +397,7 @@ def test_code_with_other_words_gives_a_graph_or_a_model_file_error(
 
 def test_more_code_than_is_parsed_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A syntax tree takes fifty times the memory of its text."""
-    monkeypatch.setattr("router.operators.torch_code.CODE_LIMIT", 1000)
+    monkeypatch.setattr("bimetal.operators.torch_code.CODE_LIMIT", 1000)
     file = script(tmp_path, lines("return x", f"# {'x' * 1000}"))
     with pytest.raises(ModelFileError, match="unpacks to more than 1,000 bytes"):
         read_torch_graph(file)

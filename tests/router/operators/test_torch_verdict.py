@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from router.operators import Verdict, analyze, default_matrix, place, verdict
-from router.operators.danger_rules import RULES
-from router.operators.dangers import REPORTS_FILE
-from router.operators.input_shapes import parse_shapes
-from router.operators.matrix import read_rows
+from bimetal.operators import Verdict, analyze, default_matrix, place, verdict
+from bimetal.operators.danger_rules import RULES
+from bimetal.operators.dangers import REPORTS_FILE
+from bimetal.operators.input_shapes import parse_shapes
+from bimetal.operators.matrix import read_rows
 
 CUDA, ROCM = "torch_cuda", "torch_rocm"
 FILES = Path(__file__).parent / "torch_files"

@@ -8,7 +8,7 @@ import onnx
 import pytest
 from onnx.helper import make_node
 
-from router.operators import Placement, analyze, default_matrix, judge, place
+from bimetal.operators import Placement, analyze, default_matrix, judge, place
 
 CUDA, TENSORRT = "CUDAExecutionProvider", "TensorrtExecutionProvider"
 ROCM, MIGRAPHX, CPU = "ROCMExecutionProvider", "MIGraphXExecutionProvider", "CPUExecutionProvider"

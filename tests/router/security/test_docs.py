@@ -6,8 +6,8 @@ from pathlib import Path
 
 import yaml
 
-from router.fleet_file import load_fleet
-from router.security.files import check_security_files
+from bimetal.fleet_file import load_fleet
+from bimetal.security.files import check_security_files
 
 DOCS = Path(__file__).parents[3] / "docs/security.md"
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives import serialization
 
-from router.errors import FleetFileError
-from router.fleet_file import load_fleet
-from router.security.files import check_security_files
+from bimetal.errors import FleetFileError
+from bimetal.fleet_file import load_fleet
+from bimetal.security.files import check_security_files
 from tests.e2e.secure_cluster import Authority
 
 FLEET = """\

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from router.security.http_guard import Access, HttpGuard, access_to
-from router.security.secrets import Secrets
+from bimetal.security.http_guard import Access, HttpGuard, access_to
+from bimetal.security.secrets import Secrets
 
 TOKEN, KEY = "token-0123456789abc", "key-one-0123456789"
 RunAsync = Callable[[Coroutine[Any, Any, Any]], Any]

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from router.errors import SecretFileError
-from router.security.secrets import Secrets, read_api_keys, read_token
+from bimetal.errors import SecretFileError
+from bimetal.security.secrets import Secrets, read_api_keys, read_token
 
 TOKEN, KEY, OTHER = "token-0123456789abc", "key-one-0123456789", "key-two-0123456789"
 

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from router.errors import FleetFileError
-from router.fleet import Fleet
-from router.fleet_file import load_fleet
-from router.security.settings import is_loopback
+from bimetal.errors import FleetFileError
+from bimetal.fleet import Fleet
+from bimetal.fleet_file import load_fleet
+from bimetal.security.settings import is_loopback
 
 FLEET = """\
 version: 1

@@ -4,8 +4,8 @@ from math import inf
 
 import pytest
 
-from router.operators.cost import CONVERSION, LAUNCH, Cost
-from router.split.costs import DEVICES, Link, node_seconds
+from bimetal.operators.cost import CONVERSION, LAUNCH, Cost
+from bimetal.split.costs import DEVICES, Link, node_seconds
 
 CUDA, AMD = DEVICES["CUDAExecutionProvider"], DEVICES["MIGraphXExecutionProvider"]
 PRODUCT = Cost(flops=10**13, bytes=10**6)

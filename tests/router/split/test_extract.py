@@ -14,13 +14,13 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from onnx.helper import make_function, make_graph, make_node, make_opsetid, make_tensor_value_info
 
-from router.operators.matrix import default_matrix
-from router.split.costs import Link
-from router.split.cut_model import CutModel, read_cut_model
-from router.split.cut_points import cut_points, uses_of
-from router.split.errors import SplitError
-from router.split.extract import extract, write_model
-from router.split.plan import plan_split
+from bimetal.operators.matrix import default_matrix
+from bimetal.split.costs import Link
+from bimetal.split.cut_model import CutModel, read_cut_model
+from bimetal.split.cut_points import cut_points, uses_of
+from bimetal.split.errors import SplitError
+from bimetal.split.extract import extract, write_model
+from bimetal.split.plan import plan_split
 
 TARGETS = ("CUDAExecutionProvider", "MIGraphXExecutionProvider")
 LINK = Link(gbps=100, hop_seconds=1e-3, copy_seconds_per_byte=1e-9)

@@ -9,11 +9,11 @@ from onnx import TensorProto, numpy_helper
 from onnx.helper import make_graph, make_model, make_node, make_opsetid, make_tensor_value_info
 from onnx.utils import extract_model
 
-from router.operators.matrix import default_matrix
-from router.split.costs import Link
-from router.split.cut_model import read_cut_model
-from router.split.extract import extract, write_model
-from router.split.plan import plan_split
+from bimetal.operators.matrix import default_matrix
+from bimetal.split.costs import Link
+from bimetal.split.cut_model import read_cut_model
+from bimetal.split.extract import extract, write_model
+from bimetal.split.plan import plan_split
 
 LINK = Link(gbps=100, hop_seconds=1e-3, copy_seconds_per_byte=1e-9)
 TARGETS = ("CUDAExecutionProvider", "MIGraphXExecutionProvider")

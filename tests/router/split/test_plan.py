@@ -12,15 +12,15 @@ from onnx.helper import make_graph, make_node, make_opsetid, make_tensor_value_i
 from typer import Typer
 from typer.testing import CliRunner
 
-from model_repo.generate import generate
-from router.operators.matrix import default_matrix
-from router.split import cut_points as cut_points_module
-from router.split.cli import split
-from router.split.costs import Link
-from router.split.cut_model import read_cut_model
-from router.split.cut_points import cut_points, uses_of
-from router.split.errors import SplitError
-from router.split.plan import SplitPlan, plan_split
+from bimetal.model_repo.generate import generate
+from bimetal.operators.matrix import default_matrix
+from bimetal.split import cut_points as cut_points_module
+from bimetal.split.cli import split
+from bimetal.split.costs import Link
+from bimetal.split.cut_model import read_cut_model
+from bimetal.split.cut_points import cut_points, uses_of
+from bimetal.split.errors import SplitError
+from bimetal.split.plan import SplitPlan, plan_split
 
 TARGETS = ("CUDAExecutionProvider", "MIGraphXExecutionProvider")
 LINK = Link(gbps=100, hop_seconds=1e-3, copy_seconds_per_byte=3.5e-9)

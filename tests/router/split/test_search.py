@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from router.split.chain import Chain, CutTensor, Part
-from router.split.costs import Link
-from router.split.search import MAX_ATOMS, best_split
+from bimetal.split.chain import Chain, CutTensor, Part
+from bimetal.split.costs import Link
+from bimetal.split.search import MAX_ATOMS, best_split
 
 LINK = Link(gbps=8, hop_seconds=2.0, copy_seconds_per_byte=1.0)
 

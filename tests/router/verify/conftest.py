@@ -10,10 +10,10 @@ import onnx
 import pytest
 from onnx import helper
 
-from router.operators.targets import Target
-from router.verify.cases import Case, onnx_cases
-from router.verify.results import Results
-from router.verify.verification import Options, chosen, verify
+from bimetal.operators.targets import Target
+from bimetal.verify.cases import Case, onnx_cases
+from bimetal.verify.results import Results
+from bimetal.verify.verification import Options, chosen, verify
 
 CPU = "CPUExecutionProvider"
 Array = np.ndarray[Any, Any]
@@ -83,7 +83,7 @@ def fake_runner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """In place of onnxruntime: a runner whose process dies when it is given a Softmax."""
     (tmp_path / "fake_runner.py").write_text(
         "import os\n"
-        "from router.verify.execution import run_case\n"
+        "from bimetal.verify.execution import run_case\n"
         "def run(case, timed, settings):\n"
         "    if case.node.op_type == 'Softmax':\n"
         "        os.abort()\n"

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from router.calibration import read_calibration
-from router.verify import read_results
+from bimetal.calibration import read_calibration
+from bimetal.verify import read_results
 
 PROJECT = Path(__file__).parents[3]
 Calibrate = Callable[..., subprocess.CompletedProcess[str]]
@@ -20,8 +20,8 @@ Calibrate = Callable[..., subprocess.CompletedProcess[str]]
 BIMETAL = f"""#!{sys.executable}
 import sys
 import typer
-from router.calibration.cli import calibrate
-from router.verify.cli import ops_app
+from bimetal.calibration.cli import calibrate
+from bimetal.verify.cli import ops_app
 
 sys.path.insert(0, __file__ + ".packages")
 

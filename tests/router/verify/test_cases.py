@@ -9,9 +9,9 @@ import onnx
 import pytest
 from onnx import helper
 
-from router.verify.cases import Case, Variant, by_variant
-from router.verify.comparison import difference
-from router.verify.variants import derived_cases, extremes, half_precision_twins, older_versions
+from bimetal.verify.cases import Case, Variant, by_variant
+from bimetal.verify.comparison import difference
+from bimetal.verify.variants import derived_cases, extremes, half_precision_twins, older_versions
 
 MakeCase = Callable[..., Case]
 Cases = Callable[..., list[Case]]

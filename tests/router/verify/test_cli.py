@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from router.verify import read_results
-from router.verify.cli import ops_app
-from router.verify.verification import VerificationError
+from bimetal.verify import read_results
+from bimetal.verify.cli import ops_app
+from bimetal.verify.verification import VerificationError
 
 
 def run(*arguments: str) -> Result:

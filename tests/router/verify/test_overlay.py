@@ -9,11 +9,11 @@ import onnx
 import pytest
 from onnx import helper
 
-from router.operators import Matrix, Verdict, default_matrix, judge
-from router.operators.matrix import Evidence
-from router.operators.targets import Target
-from router.verify import Results, load_verified, overlay, write_results
-from router.verify.results import CaseFailure, Execution, FailureKind, Host, Record
+from bimetal.operators import Matrix, Verdict, default_matrix, judge
+from bimetal.operators.matrix import Evidence
+from bimetal.operators.targets import Target
+from bimetal.verify import Results, load_verified, overlay, write_results
+from bimetal.verify.results import CaseFailure, Execution, FailureKind, Host, Record
 
 CUDA = "CUDAExecutionProvider"
 NOON = datetime(2026, 5, 4, 12, tzinfo=UTC)

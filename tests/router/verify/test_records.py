@@ -2,8 +2,8 @@
 
 import pytest
 
-from router.verify.records import execution
-from router.verify.results import Execution
+from bimetal.verify.records import execution
+from bimetal.verify.results import Execution
 
 CPU, CUDA = "CPUExecutionProvider", "CUDAExecutionProvider"
 MIGRAPHX, TENSORRT = "MIGraphXExecutionProvider", "TensorrtExecutionProvider"

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from router.errors import BimetalError
-from router.operators.targets import Target
-from router.verify import Results, ResultsError, read_results, write_results
-from router.verify.results import default_file
+from bimetal.errors import BimetalError
+from bimetal.operators.targets import Target
+from bimetal.verify import Results, ResultsError, read_results, write_results
+from bimetal.verify.results import default_file
 
 
 @pytest.fixture

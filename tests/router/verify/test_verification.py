@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from onnx import helper
 
-from router.operators.targets import Target
-from router.verify.cases import Case
-from router.verify.results import Execution, FailureKind, Record, Results
-from router.verify.supervisor import WorkerError
-from router.verify.verification import Options, VerificationError, chosen, provider_of, verify
+from bimetal.operators.targets import Target
+from bimetal.verify.cases import Case
+from bimetal.verify.results import Execution, FailureKind, Record, Results
+from bimetal.verify.supervisor import WorkerError
+from bimetal.verify.verification import Options, VerificationError, chosen, provider_of, verify
 
 Cases = Callable[..., list[Case]]
 Verify = Callable[..., Results]

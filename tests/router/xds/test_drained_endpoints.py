@@ -6,11 +6,11 @@ from typing import Any
 from envoy.config.core.v3.health_check_pb2 import HealthStatus
 from envoy.config.endpoint.v3.endpoint_pb2 import ClusterLoadAssignment
 
-from router.fleet import Fleet
-from router.fleet_state import FleetState
-from router.policy.table import decide
-from router.xds import envoy, proxyless
-from router.xds.snapshot import ENDPOINTS
+from bimetal.fleet import Fleet
+from bimetal.fleet_state import FleetState
+from bimetal.policy.table import decide
+from bimetal.xds import envoy, proxyless
+from bimetal.xds.snapshot import ENDPOINTS
 
 FleetOf = Callable[..., Fleet]
 StateOf = Callable[..., FleetState]

@@ -7,12 +7,12 @@ import pytest
 from envoy.config.route.v3.route_components_pb2 import Route
 from envoy.config.route.v3.route_pb2 import RouteConfiguration
 
-from router.fleet import Fleet
-from router.fleet_state import FleetState
-from router.observation import Observation, ServedModel
-from router.policy.table import decide
-from router.xds import envoy
-from router.xds.snapshot import ROUTES
+from bimetal.fleet import Fleet
+from bimetal.fleet_state import FleetState
+from bimetal.observation import Observation, ServedModel
+from bimetal.policy.table import decide
+from bimetal.xds import envoy
+from bimetal.xds.snapshot import ROUTES
 
 FleetOf = Callable[..., Fleet]
 StateOf = Callable[..., FleetState]

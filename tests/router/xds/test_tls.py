@@ -14,15 +14,15 @@ from envoy.extensions.transport_sockets.tls.v3.tls_pb2 import UpstreamTlsContext
 from envoy.service.discovery.v3.discovery_pb2 import DiscoveryResponse
 from google.protobuf.json_format import ParseDict
 
-from router.errors import BimetalError
-from router.fleet import Fleet
-from router.fleet_state import FleetState
-from router.gateway.bootstrap import client_bootstrap, envoy_bootstrap
-from router.gateway.secret_files import write_secret_files
-from router.policy.table import RoutingTable, decide
-from router.security.settings import InternalTls
-from router.xds import envoy, proxyless
-from router.xds.snapshot import CLUSTER, ENDPOINTS, ROUTES
+from bimetal.errors import BimetalError
+from bimetal.fleet import Fleet
+from bimetal.fleet_state import FleetState
+from bimetal.gateway.bootstrap import client_bootstrap, envoy_bootstrap
+from bimetal.gateway.secret_files import write_secret_files
+from bimetal.policy.table import RoutingTable, decide
+from bimetal.security.settings import InternalTls
+from bimetal.xds import envoy, proxyless
+from bimetal.xds.snapshot import CLUSTER, ENDPOINTS, ROUTES
 
 KEYS = ["key-one-0123456789", "key-two-0123456789"]
 TLS = {"rocm-0": {"tls": True}}

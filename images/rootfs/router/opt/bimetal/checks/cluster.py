@@ -18,7 +18,7 @@ HERE = Path(__file__).resolve().parents[1]
 LIVE_WITHIN_S = 60
 STOP_WITHIN_S = 30
 ALARM = re.compile(r"\[(warning|error|critical)\]|Traceback|level=(error|critical)")
-# Envoy warns about an API that the router uses on purpose (router/xds/listeners.py).
+# Envoy warns about an API that the router uses on purpose (router/bimetal/xds/listeners.py).
 KNOWN = re.compile(r"allow_custom_methods' is marked as work-in-progress")
 
 

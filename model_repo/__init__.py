@@ -1,4 +1,0 @@
-"""What the cluster serves: model sources, rendered into one Triton repository per pool.
-
-Run ``python -m model_repo.build`` to render; see README.md to add a model.
-"""

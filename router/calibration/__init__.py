@@ -1,9 +1,0 @@
-"""Calibration: what a host's devices really do, measured with torch, in place of their data sheets.
-
-`benchmark` measures, `document` holds what came of it, `book` is what the router knows of it.
-"""
-
-from router.calibration.book import CalibrationBook
-from router.calibration.document import Calibration, CalibrationError, read_calibration
-
-__all__ = ["Calibration", "CalibrationBook", "CalibrationError", "read_calibration"]
