@@ -9,7 +9,7 @@ import structlog
 from bimetal.fleet import Fleet
 from bimetal.fleet_state import FleetState
 from bimetal.operators import Matrix, ModelFileError, default_matrix, judge
-from bimetal.operators.matrix import Learned, Place
+from bimetal.operators.matrix.matrix import Learned, Place
 from bimetal.policy.table import OperatorScore, Scores
 from bimetal.verify import ResultsError, load_verified, overlay
 

@@ -11,7 +11,7 @@ from onnx import TensorProto, helper, save
 
 from bimetal.fleet import Fleet
 from bimetal.fleet_state import FleetState
-from bimetal.operators.targets import Target
+from bimetal.operators.matrix.targets import Target
 from bimetal.scores import ScoreBook
 from bimetal.verify import Results, write_results
 from bimetal.verify.results import Execution, Host, Record
@@ -106,7 +106,7 @@ def test_a_pytorch_model_is_judged_for_the_build_on_the_pools_devices(
 ) -> None:
     """A speech model whose length is open: a driver time-out on ROCm 5.6 in the practitioners' report."""
     fleet = fleet_of("cuda-0", "rocm-0", "cpu-0")
-    speech = Path(__file__).parent / "operators" / "torch_files" / "speech_scripted.pt"
+    speech = Path(__file__).parent / "operators" / "torch" / "files" / "speech_scripted.pt"
     for pool in fleet.pools.values():
         file = pool.repository / "m" / "1" / "model.pt"
         file.parent.mkdir(parents=True)

@@ -3,8 +3,8 @@
 from pydantic import BaseModel, ConfigDict, Field
 
 from bimetal.learning.evidence import Key
-from bimetal.operators.matrix import Place
-from bimetal.operators.targets import Target
+from bimetal.operators.matrix.matrix import Place
+from bimetal.operators.matrix.targets import Target
 
 STATISTICS = "statistics"
 """Kind of the record that holds a `Statistics`, and begin of its name: each router writes its own, only the newest is

@@ -6,7 +6,7 @@ from pathlib import Path
 from bimetal.fleet import Fleet
 from bimetal.learning.operator_fold import Operator
 from bimetal.operators import ModelFileError, analyze, default_matrix, verdict
-from bimetal.operators.targets import Target, target_of
+from bimetal.operators.matrix.targets import Target, target_of
 
 LEAST_SHARE = 0.25
 

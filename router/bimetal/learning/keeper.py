@@ -15,7 +15,7 @@ from bimetal.learning.evidence import Beliefs
 from bimetal.learning.learner import Learner
 from bimetal.learning.memory import Memory
 from bimetal.learning.operator_fold import learned_cells
-from bimetal.operators.matrix import Learned, Place
+from bimetal.operators.matrix.matrix import Learned, Place
 from bimetal.store import Store
 
 log = structlog.get_logger(__name__)

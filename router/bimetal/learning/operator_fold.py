@@ -18,8 +18,8 @@ from statistics import median
 from typing import NamedTuple
 
 from bimetal.learning.documents import OperatorLesson, PoolTime
-from bimetal.operators.matrix import Learned, Place
-from bimetal.operators.targets import Target
+from bimetal.operators.matrix.matrix import Learned, Place
+from bimetal.operators.matrix.targets import Target
 
 LEAST_MODELS = 2
 """One model says as much about itself as about its operator."""

@@ -1,8 +1,8 @@
 """Operator intelligence: from a model file to which execution provider should run it.
 
-The way of a file: `onnx_file` reads its structure safely, `preparation` and `graph` make it a graph
-of operators (`torch_file` does both for PyTorch's files), `profile` says what they cost, `node_judge` asks
-the `matrix` about each, `verdict` weighs them for one provider and `placement` compares providers.
+The way of a file: `onnx` reads it safely and makes it a graph of operators (`torch` does so with PyTorch's files),
+`profile` says what they cost, `node_judge` asks the `matrix` about each, `verdict` weighs them for one provider and
+`placement` compares providers.
 
 Scores, of operators and models: 5 native and fast, 4 native, 3 native with limits, 2 through a
 conversion, 1 only on the CPU, 0 not at all. docs/operators.md has the rules in full.
@@ -11,10 +11,10 @@ conversion, 1 only on the CPU, 0 not at all. docs/operators.md has the rules in 
 from pathlib import Path
 
 from bimetal.operators.errors import MatrixError, ModelFileError
-from bimetal.operators.matrix import Matrix, default_matrix
+from bimetal.operators.matrix.matrix import Matrix, default_matrix
+from bimetal.operators.matrix.targets import torch_build
 from bimetal.operators.placement import Placement, place
 from bimetal.operators.profile import Profile, analyze
-from bimetal.operators.targets import torch_build
 from bimetal.operators.verdict import Reason, Verdict, verdict
 
 __all__ = [

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from bimetal.operators.errors import ModelFileError
 from bimetal.operators.input_shapes import parse_shapes
-from bimetal.operators.matrix import Matrix, default_matrix
+from bimetal.operators.matrix.matrix import Matrix, default_matrix
 from bimetal.operators.placement import place
 from bimetal.operators.profile import analyze as analyze_file
 from bimetal.operators.report import as_json, as_tree

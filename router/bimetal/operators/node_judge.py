@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 
-from bimetal.operators.function_body import body_of
 from bimetal.operators.graph import Node
-from bimetal.operators.limits import broken_limit, unsupported_type
-from bimetal.operators.main_type import main_type
-from bimetal.operators.matrix import INLINED, Cell, Judgement, Matrix
-from bimetal.operators.targets import TORCH_BUILDS, Target
+from bimetal.operators.matrix.matrix import INLINED, Cell, Judgement, Matrix
+from bimetal.operators.matrix.targets import TORCH_BUILDS, Target
+from bimetal.operators.onnx.function_body import body_of
+from bimetal.operators.onnx.limits import broken_limit, unsupported_type
+from bimetal.operators.onnx.main_type import main_type
 
 # onnxruntime picks a kernel by type; the parsers of the other two cast, or were not tested by type.
 _TYPED_KERNELS = frozenset({Target.CUDA, Target.ROCM})

@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from bimetal.operators.matrix import Matrix
+from bimetal.operators.matrix.matrix import Matrix
+from bimetal.operators.matrix.targets import TORCH_BUILDS
+from bimetal.operators.preference import preference
 from bimetal.operators.profile import Profile
-from bimetal.operators.targets import TORCH_BUILDS
 from bimetal.operators.verdict import Reason, Verdict, verdict
-from bimetal.policy.preference import preference
 
 POOL_PROVIDERS = ("CUDAExecutionProvider", "MIGraphXExecutionProvider", "CPUExecutionProvider")
 _HOST = "CPUExecutionProvider"

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bimetal.operators.cost import Cost, cost_of
-from bimetal.operators.graph import Graph, Node, read_graph
+from bimetal.operators.costs.cost import Cost, cost_of
+from bimetal.operators.graph import Graph, Node, Tensor
 from bimetal.operators.input_shapes import InputShapes
-from bimetal.operators.tensors import Tensor
-from bimetal.operators.torch_archive import is_zip
-from bimetal.operators.torch_file import read_torch_graph
+from bimetal.operators.onnx.reader import read_graph
+from bimetal.operators.torch.archive import is_zip
+from bimetal.operators.torch.file import read_torch_graph
 
 
 @dataclass(frozen=True)

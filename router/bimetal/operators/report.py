@@ -9,9 +9,9 @@ from rich.text import Text
 from rich.tree import Tree
 
 from bimetal.operators.blocks import Block, blocks
+from bimetal.operators.graph import Tensor
 from bimetal.operators.placement import Placement
 from bimetal.operators.profile import Profile
-from bimetal.operators.tensors import Tensor
 from bimetal.operators.verdict import Reason, Verdict, operator_label
 
 _COLOURS = {5: "green", 4: "green", 3: "yellow", 2: "yellow", 1: "red", 0: "bold red"}

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from math import prod
 from operator import add, floordiv, mod, mul, sub
 
-from bimetal.operators.preparation import ASSUMED_BATCH, ASSUMED_LENGTH
-
+ASSUMED_BATCH = 1  # for a dynamic first dimension
+ASSUMED_LENGTH = 128  # for any other: tokens, pixels, samples
 _LONGEST_NAME = 40  # characters; what is longer helps nobody
 _LARGEST = 2**53
 LEADING = "..."  # in a tensor's shape: any number of sizes, counted as one row

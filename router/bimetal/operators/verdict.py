@@ -17,12 +17,12 @@ only in ONNX files (0): both builds of PyTorch share one list of aten operators.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from bimetal.operators.dangers import Danger, dangers
+from bimetal.operators.dangers.dangers import Danger, dangers
 from bimetal.operators.graph import Node
-from bimetal.operators.matrix import Matrix
+from bimetal.operators.matrix.matrix import Matrix
+from bimetal.operators.matrix.targets import SPOKEN, target_of
 from bimetal.operators.node_judge import UNMENTIONED, Finding, NodeJudge
 from bimetal.operators.profile import Profile, critical_path
-from bimetal.operators.targets import SPOKEN, target_of
 
 FULL_SHARE = 0.10
 UNKNOWN_VALUE = 3.0  # of a model of whose operators nothing is known

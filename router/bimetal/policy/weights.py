@@ -2,7 +2,7 @@
 
     weight = operators x bandwidth x temperature x load x breaker x measured            each factor in 0..1
 
-- operators: what its operator score is worth, and 0 beside a better class of scores (`bimetal.policy.preference`).
+- operators: what its operator score is worth, and 0 beside a better class of scores (`bimetal.operators.preference`).
 - bandwidth: memory bandwidth relative to the fastest candidate; inference at small batches is bound by it.
 - temperature: 1 while the hottest device is `cool_margin_c` or more below the temperature at which it slows down, then
   less, down to 0.5 where it does: NVML documents that a hardware slowdown cuts the clocks by a factor of 2 or more
@@ -23,7 +23,7 @@ from typing import NamedTuple
 from bimetal.learning.bandit import Lesson, learn
 from bimetal.learning.evidence import Evidence
 from bimetal.learning.settings import LearningSettings
-from bimetal.policy.preference import operator_factors
+from bimetal.operators.preference import operator_factors
 
 UNKNOWN_SCORE = 3
 

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import typer
 from rich.console import Console
 
-from bimetal.operators.matrix import default_matrix
+from bimetal.operators.matrix.matrix import default_matrix
 from bimetal.split.costs import COPY_SECONDS_PER_BYTE, HOP_SECONDS, LINK_GBPS, Link
 from bimetal.split.cut_model import read_cut_model
 from bimetal.split.plan import plan_split

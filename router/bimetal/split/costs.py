@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf
 
-from bimetal.operators.cost import CONVERSION, CPU_BANDWIDTH, CPU_FLOPS, LAUNCH, Cost
+from bimetal.operators.costs.cost import CONVERSION, CPU_BANDWIDTH, CPU_FLOPS, LAUNCH, Cost
 
 LINK_GBPS = 100.0
 # Measured through the gateway to a Python model on two cores, everything on one host: 0.85 ms (median of

@@ -7,9 +7,9 @@ from pathlib import Path
 import onnx
 from onnx import inliner
 
-from bimetal.operators.graph import Node, read_names, topological
+from bimetal.operators.graph import Node, Tensor
+from bimetal.operators.onnx.reader import read_names, topological
 from bimetal.operators.profile import Profile, analyze
-from bimetal.operators.tensors import Tensor
 from bimetal.split.errors import SplitError
 
 

@@ -12,10 +12,10 @@ from math import inf
 import numpy as np
 import numpy.typing as npt
 
-from bimetal.operators.dangers import dangers
-from bimetal.operators.matrix import Matrix
+from bimetal.operators.dangers.dangers import dangers
+from bimetal.operators.matrix.matrix import Matrix
+from bimetal.operators.matrix.targets import target_of
 from bimetal.operators.node_judge import NodeJudge
-from bimetal.operators.targets import target_of
 from bimetal.split.chain import Chain, CutTensor, Seconds
 from bimetal.split.costs import DEVICES, node_seconds
 from bimetal.split.cut_model import CutModel

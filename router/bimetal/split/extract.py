@@ -11,9 +11,9 @@ from pathlib import Path
 import onnx
 from onnx.external_data_helper import load_external_data_for_tensor
 
-from bimetal.operators.graph import read_names
-from bimetal.operators.onnx_file import external_tensors
-from bimetal.operators.tensors import Tensor
+from bimetal.operators.graph import Tensor
+from bimetal.operators.onnx.file import external_tensors
+from bimetal.operators.onnx.reader import read_names
 from bimetal.split.cut_model import CutModel
 from bimetal.split.errors import SplitError
 from bimetal.split.plan import Segment

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import inf, isfinite
 
-from bimetal.operators.matrix import Matrix
+from bimetal.operators.matrix.matrix import Matrix
 from bimetal.operators.verdict import verdict
 from bimetal.split.chain import PartCost
 from bimetal.split.costs import DEVICES, Link

@@ -14,8 +14,8 @@ from tritonclient.grpc.model_config_pb2 import ModelConfig, ModelInput, ModelIns
 
 from bimetal.model_repo.build import RUNNER
 from bimetal.model_repo.pools import POOLS, Compute
-from bimetal.operators.onnx_file import external_tensors
-from bimetal.operators.tensors import Tensor
+from bimetal.operators.graph import Tensor
+from bimetal.operators.onnx.file import external_tensors
 from bimetal.split.cut_model import CutModel
 from bimetal.split.errors import SplitError
 from bimetal.split.extract import extract, write_model

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import onnx
 
-from bimetal.operators.tensors import Tensor
+from bimetal.operators.graph import Tensor
 
 # The matrix's type names, Triton's, ONNX's. The Python backend hands tensors over as NumPy arrays, which
 # have no bfloat16, 8-bit or 4-bit floats, or 4-bit integers.

@@ -15,9 +15,9 @@ import onnx
 import onnx.numpy_helper
 from onnx.backend.test.case.node import collect_testcases
 
-from bimetal.operators.graph import operator_version
-from bimetal.operators.main_type import main_type
-from bimetal.operators.tensors import type_name
+from bimetal.operators.onnx.main_type import main_type
+from bimetal.operators.onnx.reader import operator_version
+from bimetal.operators.onnx.tensors import type_name
 
 Value = Any
 """What ONNX's tests feed and expect: an array, a list of values (a sequence) or None (an empty optional)."""
@@ -31,7 +31,7 @@ _RANDOM_MODE = "test_training_dropout"
 class Variant:
     """What one verdict is about: an operator at one version with one element type, such as fp16.
 
-    `type` is the operator's main type (`bimetal.operators.main_type`), or "none".
+    `type` is the operator's main type (`bimetal.operators.onnx.main_type`), or "none".
     """
 
     domain: str

@@ -15,8 +15,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from bimetal.operators.matrix import Cell, Evidence, Matrix, TypeFact
-from bimetal.operators.targets import Target
+from bimetal.operators.matrix.matrix import Cell, Evidence, Matrix, TypeFact
+from bimetal.operators.matrix.targets import Target
 from bimetal.verify.results import CaseFailure, Execution, FailureKind, Record, Results, read_results
 
 Key = tuple[str, str, int, Target]

@@ -9,7 +9,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationErro
 
 from bimetal.errors import BimetalError
 from bimetal.files import write_whole
-from bimetal.operators.targets import Target
+from bimetal.operators.matrix.targets import Target
 
 _AGAIN = "Run `bimetal ops verify` on that host again, or remove the file."
 

@@ -16,7 +16,7 @@ import onnx
 import onnxruntime as ort
 
 from bimetal.errors import BimetalError
-from bimetal.operators.targets import PROVIDER_TARGETS, Target
+from bimetal.operators.matrix.targets import PROVIDER_TARGETS, Target
 from bimetal.operators.verdict import operator_label
 from bimetal.verify.cases import Case, Variant, by_variant
 from bimetal.verify.execution import Settings

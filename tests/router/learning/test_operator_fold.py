@@ -24,8 +24,8 @@ from bimetal.learning.operator_fold import Operator, learned_cells, operator_les
 from bimetal.learning.sketch import Sketch
 from bimetal.operators import default_matrix, judge
 from bimetal.operators.cli import model_app
-from bimetal.operators.matrix import Learned
-from bimetal.operators.targets import Target
+from bimetal.operators.matrix.matrix import Learned
+from bimetal.operators.matrix.targets import Target
 from bimetal.scores import ScoreBook
 from bimetal.store import Store
 

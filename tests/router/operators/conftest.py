@@ -11,9 +11,9 @@ import pytest
 from onnx import helper, numpy_helper
 from onnx.helper import make_node
 
-from bimetal.operators.graph import operator_version
-from bimetal.operators.matrix import default_matrix
-from bimetal.operators.targets import target_of
+from bimetal.operators.matrix.matrix import default_matrix
+from bimetal.operators.matrix.targets import target_of
+from bimetal.operators.onnx.reader import operator_version
 
 Shape = Sequence[int | str | None]
 Save = Callable[..., Path]

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from bimetal.model_repo.generate import generate
 from bimetal.operators.blocks import Block, blocks
 from bimetal.operators.cli import model_app
-from bimetal.operators.graph import read_graph
+from bimetal.operators.onnx.reader import read_graph
 
 Save = Callable[..., Path]
 

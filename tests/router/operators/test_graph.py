@@ -10,7 +10,7 @@ from onnx import helper
 from onnx.helper import make_node
 
 from bimetal.operators.errors import ModelFileError
-from bimetal.operators.graph import read_graph
+from bimetal.operators.onnx.reader import read_graph
 
 Save = Callable[..., Path]
 

@@ -9,7 +9,7 @@ from onnx.backend.test.case.node import collect_testcases
 
 from bimetal.model_repo.generate import generate
 from bimetal.operators import ModelFileError, Placement, analyze, default_matrix, judge, place
-from bimetal.operators.targets import PROVIDER_TARGETS
+from bimetal.operators.matrix.targets import PROVIDER_TARGETS
 
 CUDA, MIGRAPHX, CPU = "CUDAExecutionProvider", "MIGraphXExecutionProvider", "CPUExecutionProvider"
 CACHE = Path(__file__).parents[3] / ".cache" / "model-weights"

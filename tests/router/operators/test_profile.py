@@ -10,7 +10,7 @@ import pytest
 from onnx import helper
 from onnx.helper import make_node
 
-from bimetal.operators.cost import Cost
+from bimetal.operators.costs.cost import Cost
 from bimetal.operators.profile import Profile, analyze
 
 Save = Callable[..., Path]

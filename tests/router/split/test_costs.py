@@ -4,7 +4,7 @@ from math import inf
 
 import pytest
 
-from bimetal.operators.cost import CONVERSION, LAUNCH, Cost
+from bimetal.operators.costs.cost import CONVERSION, LAUNCH, Cost
 from bimetal.split.costs import DEVICES, Link, node_seconds
 
 CUDA, AMD = DEVICES["CUDAExecutionProvider"], DEVICES["MIGraphXExecutionProvider"]

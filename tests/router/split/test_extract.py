@@ -14,7 +14,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from onnx.helper import make_function, make_graph, make_node, make_opsetid, make_tensor_value_info
 
-from bimetal.operators.matrix import default_matrix
+from bimetal.operators.matrix.matrix import default_matrix
 from bimetal.split.costs import Link
 from bimetal.split.cut_model import CutModel, read_cut_model
 from bimetal.split.cut_points import cut_points, uses_of

@@ -9,7 +9,7 @@ from onnx import TensorProto, numpy_helper
 from onnx.helper import make_graph, make_model, make_node, make_opsetid, make_tensor_value_info
 from onnx.utils import extract_model
 
-from bimetal.operators.matrix import default_matrix
+from bimetal.operators.matrix.matrix import default_matrix
 from bimetal.split.costs import Link
 from bimetal.split.cut_model import read_cut_model
 from bimetal.split.extract import extract, write_model

@@ -13,7 +13,7 @@ from typer import Typer
 from typer.testing import CliRunner
 
 from bimetal.model_repo.generate import generate
-from bimetal.operators.matrix import default_matrix
+from bimetal.operators.matrix.matrix import default_matrix
 from bimetal.split import cut_points as cut_points_module
 from bimetal.split.cli import split
 from bimetal.split.costs import Link

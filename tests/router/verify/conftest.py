@@ -10,7 +10,7 @@ import onnx
 import pytest
 from onnx import helper
 
-from bimetal.operators.targets import Target
+from bimetal.operators.matrix.targets import Target
 from bimetal.verify.cases import Case, onnx_cases
 from bimetal.verify.results import Results
 from bimetal.verify.verification import Options, chosen, verify

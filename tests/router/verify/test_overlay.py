@@ -10,8 +10,8 @@ import pytest
 from onnx import helper
 
 from bimetal.operators import Matrix, Verdict, default_matrix, judge
-from bimetal.operators.matrix import Evidence
-from bimetal.operators.targets import Target
+from bimetal.operators.matrix.matrix import Evidence
+from bimetal.operators.matrix.targets import Target
 from bimetal.verify import Results, load_verified, overlay, write_results
 from bimetal.verify.results import CaseFailure, Execution, FailureKind, Host, Record
 

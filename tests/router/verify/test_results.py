@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bimetal.errors import BimetalError
-from bimetal.operators.targets import Target
+from bimetal.operators.matrix.targets import Target
 from bimetal.verify import Results, ResultsError, read_results, write_results
 from bimetal.verify.results import default_file
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from onnx import helper
 
-from bimetal.operators.targets import Target
+from bimetal.operators.matrix.targets import Target
 from bimetal.verify.cases import Case
 from bimetal.verify.results import Execution, FailureKind, Record, Results
 from bimetal.verify.supervisor import WorkerError

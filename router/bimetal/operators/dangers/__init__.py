@@ -1,0 +1,1 @@
+"""Conditions under which people saw operators fail, hang or crawl, found in a graph."""
