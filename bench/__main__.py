@@ -20,8 +20,8 @@ from bench.plain_envoy import plain_envoy
 from bench.rounds import in_turn
 from bimetal.errors import BimetalError
 from bimetal.files import write_whole
-from bimetal.fleet import Fleet
-from bimetal.fleet_file import load_fleet
+from bimetal.fleet.file import load_fleet
+from bimetal.fleet.schema import Fleet
 from bimetal.gateway.bootstrap import client_bootstrap
 
 _PLAIN_PORT = 18990

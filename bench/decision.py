@@ -4,10 +4,10 @@ import statistics
 import time
 from pathlib import Path
 
-from bimetal.fleet import Fleet
-from bimetal.fleet_state import FleetState, absorb
-from bimetal.observation import Observation, ServedModel
+from bimetal.fleet.schema import Fleet
 from bimetal.policy.table import OperatorScore, decide
+from bimetal.state.fleet_state import FleetState, absorb
+from bimetal.state.observation import Observation, ServedModel
 from bimetal.xds import envoy
 
 MODELS, BACKENDS = 100, 50

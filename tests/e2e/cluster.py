@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bimetal.fleet import Backend, Fleet
+from bimetal.fleet.schema import Backend, Fleet
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 120

@@ -10,7 +10,7 @@ import pytest
 import tritonclient.grpc as triton_grpc
 import tritonclient.http as triton_http
 
-from bimetal.fleet_file import load_fleet
+from bimetal.fleet.file import load_fleet
 from tests.e2e.cluster import ROOT, Cluster, wait_until
 
 PORT_OFFSET = int(os.environ.get("BIMETAL_TEST_PORT_OFFSET", "4000"))

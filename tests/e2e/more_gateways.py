@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from bimetal.fleet_file import load_fleet
+from bimetal.fleet.file import load_fleet
 from tests.e2e.cluster import ROOT, Cluster, wait_until
 
 PORTS_APART = 400

@@ -26,7 +26,7 @@ from tests.e2e.cluster import ROOT, wait_until
 from tests.model_repo.conftest import _backends, _environment, _free_ports
 
 API_KEY, OTHER_KEY, TOKEN = "test-key-0123456789", "other-key-0123456789", "test-token-0123456789"
-BIMETAL = [sys.executable, "-c", "from bimetal.cli import main; main()"]
+BIMETAL = [sys.executable, "-c", "from bimetal.cli.main import main; main()"]
 
 ECHO_CONFIG = """
 name: "headers"

@@ -12,7 +12,7 @@ import pytest
 import tritonclient.grpc as triton_grpc
 import tritonclient.http as triton_http
 
-from bimetal.fleet_file import load_fleet
+from bimetal.fleet.file import load_fleet
 from tests.e2e.cluster import PATIENCE_S, ROOT, Cluster, wait_until
 from tests.e2e.conftest import PORT_OFFSET
 from tests.e2e.playbooks import play, requests_meanwhile

@@ -9,7 +9,7 @@ import pytest
 import tritonclient.grpc as triton_grpc
 import tritonclient.http as triton_http
 
-from bimetal.tables import FACTORS
+from bimetal.cli.tables import FACTORS
 from tests.e2e.cluster import Cluster
 from tests.e2e.requests import identity, tensor
 

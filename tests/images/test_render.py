@@ -106,9 +106,9 @@ def test_the_self_test_knows_what_the_matrix_says() -> None:
 def test_only_the_router_carries_the_projects_own_packages() -> None:
     def own(name: str) -> list[str]:
         row = project_row(name)
-        return [file for file in render.context(row, recipe(row), "3.11") if file.endswith("bimetal/cli.py")]
+        return [file for file in render.context(row, recipe(row), "3.11") if file.endswith("bimetal/errors.py")]
 
-    assert own("router") == ["rootfs/opt/bimetal/venv/lib/python3.11/site-packages/bimetal/cli.py"]
+    assert own("router") == ["rootfs/opt/bimetal/venv/lib/python3.11/site-packages/bimetal/errors.py"]
     assert own("cpu") == []
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from bimetal.fleet import Fleet
-from bimetal.fleet_file import load_fleet
+from bimetal.fleet.file import load_fleet
+from bimetal.fleet.schema import Fleet
 
 STORE = "postgresql+psycopg://bimetal@db.example.org/bimetal?sslmode=verify-full&sslrootcert=/etc/bimetal/ca.crt"
 

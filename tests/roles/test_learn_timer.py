@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from typer.main import get_command
 
-from bimetal.cli import app
+from bimetal.cli.main import app
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 

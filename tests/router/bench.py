@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from bimetal.circle import Circle
-from bimetal.fleet import Fleet
-from bimetal.store import Store
+from bimetal.circle.circle import Circle
+from bimetal.fleet.schema import Fleet
+from bimetal.store.store import Store
 from tests.router.conftest import observation
 
 NAMES = ("cuda-0", "rocm-0")

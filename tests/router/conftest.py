@@ -9,9 +9,9 @@ from typing import Any
 import grpc
 import pytest
 
-from bimetal.fleet import Fleet
-from bimetal.fleet_state import FleetState, absorb
-from bimetal.observation import Observation, ServedModel
+from bimetal.fleet.schema import Fleet
+from bimetal.state.fleet_state import FleetState, absorb
+from bimetal.state.observation import Observation, ServedModel
 from tests.postgres import Postgres
 
 

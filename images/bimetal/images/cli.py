@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from bimetal.errors import BimetalError
 from bimetal.images import bases, check, engine, lock, matrix, render, report, revision, sbom, tables
 from bimetal.images.build import PYTHON_REPOSITORY, Builder, Built
 from bimetal.images.errors import ImageError, MatrixError
@@ -202,7 +203,7 @@ def _print(what: object) -> None:
         Console().print(what)
 
 
-def _complain(error: ImageError) -> None:
+def _complain(error: BimetalError) -> None:
     Console(stderr=True).print(f"error: {error}", style="red", highlight=False, markup=False, soft_wrap=True)
 
 
@@ -210,7 +211,7 @@ def main() -> None:
     """The console script: an error of ours is one line and exit status 1, never a traceback."""
     try:
         app()
-    except ImageError as error:
+    except BimetalError as error:
         _complain(error)
         sys.exit(1)
 

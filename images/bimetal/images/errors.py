@@ -1,7 +1,9 @@
 """The error that a person sees: one line with the thing, what was expected and the next step."""
 
+from bimetal.errors import BimetalError
 
-class ImageError(Exception):
+
+class ImageError(BimetalError):
     """An image cannot be planned, built, tested or pushed; nothing was tagged.
 
     Args:
@@ -10,7 +12,7 @@ class ImageError(Exception):
     """
 
     def __init__(self, what: str, next_step: str) -> None:
-        super().__init__(f"{what} Next: {next_step}")
+        super().__init__(what, f"Next: {next_step}")
 
 
 class MatrixError(ImageError):

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from bimetal.files import write_whole
 from bimetal.images.errors import ImageError
 
 SCHEMA = 1
@@ -32,11 +31,7 @@ def record(file: Path, name: str, entry: Mapping[str, object]) -> None:
     """Put one entry in and leave the others; the file is the old one or the new one, never half."""
     images = read(file) | {name: dict(entry)}
     text = json.dumps({"schema": SCHEMA, "images": dict(sorted(images.items()))}, indent=2) + "\n"
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile("w", dir=file.parent, prefix=f".{file.name}.", delete=False) as new:
-        new.write(text)
-    Path(new.name).chmod(0o644)
-    os.replace(new.name, file)
+    write_whole(file, text)
 
 
 def entry_of(file: Path, name: str) -> dict[str, Any]:

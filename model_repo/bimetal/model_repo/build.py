@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
+from bimetal.errors import BimetalError
 from bimetal.model_repo.errors import BuildError
 from bimetal.model_repo.pools import POOLS, Compute, Pool
 from bimetal.model_repo.render import render_config
@@ -94,7 +95,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with _progress(console, len(selected) * (1 + len(computes))) as on_step:
             summary = build(sources, selected, computes, out=options.out, cache=options.cache, on_step=on_step)
-    except (BuildError, OSError) as error:
+    except (BimetalError, OSError) as error:
         console.print(f"error: {error}", style="red", markup=False, soft_wrap=True)
         return EXIT_FAILED
     _report(summary, computes, as_json=options.json)

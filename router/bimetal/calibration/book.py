@@ -7,7 +7,7 @@ from pathlib import Path
 import structlog
 
 from bimetal.calibration.document import CalibrationError, read_calibration
-from bimetal.fleet import Fleet
+from bimetal.fleet.schema import Fleet
 
 log = structlog.get_logger(__name__)
 

@@ -3,8 +3,9 @@
 from pathlib import Path
 from typing import Literal
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
+from bimetal.documents import read_document
 from bimetal.errors import BimetalError
 
 _AGAIN = "Run ansible/playbooks/calibrate.yml for that host again, or remove the file."
@@ -63,11 +64,4 @@ def read_calibration(file: Path) -> Calibration:
     Raises:
         CalibrationError: names the file, the first bad field and what was expected.
     """
-    try:
-        return Calibration.model_validate_json(file.read_bytes())
-    except OSError as error:
-        raise CalibrationError(f"{file}: cannot be read ({error.strerror}).", _AGAIN) from error
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        where = ".".join(map(str, first["loc"])) or "the document"
-        raise CalibrationError(f"{file}: no calibration: {where}: {first['msg']}.", _AGAIN) from error
+    return read_document(file, Calibration, "calibration", CalibrationError, _AGAIN)

@@ -7,12 +7,12 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from bimetal.circle import Circle
+from bimetal.circle.circle import Circle
 from bimetal.control.http_forward import error_answer
 from bimetal.control.metrics import CircleCollector, render
 from bimetal.control.report import explain, status
 from bimetal.errors import StoreError, UnknownBackendError, UnknownModelError
-from bimetal.store import Store
+from bimetal.store.store import Store
 from bimetal.xds.server import DiscoveryService
 
 _MOST_EVENTS = 1000

@@ -7,9 +7,9 @@ import aiohttp
 import grpc
 from tritonclient.grpc import service_pb2_grpc
 
-from bimetal.circle import Circle
+from bimetal.circle.circle import Circle
 from bimetal.control.cluster import model_is_ready
-from bimetal.fleet import Backend
+from bimetal.fleet.schema import Backend
 from bimetal.security.dialing import Dialer, Options
 
 _CHANNEL: Options = [

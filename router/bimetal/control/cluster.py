@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from bimetal.fleet_state import FleetState
 from bimetal.policy.table import RoutingTable
+from bimetal.state.fleet_state import FleetState
 
 # What a cluster cannot do for a client that may be sent to another host with every request.
 NOT_FOR_A_CLUSTER = {

@@ -7,7 +7,7 @@ from google.protobuf.json_format import MessageToDict, ParseDict
 from grpc_health.v1 import health_pb2
 from tritonclient.grpc import service_pb2 as pb
 
-from bimetal.circle import Circle
+from bimetal.circle.circle import Circle
 from bimetal.control import cluster
 from bimetal.control.backends import ASK_TIMEOUT_S, LOAD_TIMEOUT_S, Backends, failed
 from bimetal.control.grpc_methods import Answer, Context, Methods, abort, unary

@@ -11,11 +11,11 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
 
-from bimetal.circle import Circle
+from bimetal.circle.circle import Circle
 from bimetal.control import cluster, model_control
 from bimetal.control.backends import ASK_TIMEOUT_S, LOAD_TIMEOUT_S, Backends, failed
 from bimetal.control.http_forward import error_answer, forward, raw_path, said
-from bimetal.fleet import Backend
+from bimetal.fleet.schema import Backend
 
 _NOBODY = "no Triton of the cluster is reachable"
 _DATA = ("/infer", "/generate", "/generate_stream")

@@ -6,8 +6,8 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from bimetal.circle import Circle
-from bimetal.policy.breaker import NEW, State
+from bimetal.breaker.breaker import NEW, State
+from bimetal.circle.circle import Circle
 from bimetal.xds.server import DiscoveryService
 
 

@@ -5,15 +5,14 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
+from bimetal.breaker.breaker import NEW, Breaker
 from bimetal.errors import UnknownModelError
-from bimetal.fleet import Fleet
-from bimetal.fleet_state import FleetState
+from bimetal.fleet.schema import Fleet, LearningSettings
 from bimetal.learning.bandit import prior_part
 from bimetal.learning.evidence import Evidence
-from bimetal.learning.settings import LearningSettings
-from bimetal.policy.breaker import NEW, Breaker
 from bimetal.policy.table import Candidate, RoutingTable
 from bimetal.policy.weights import Factors
+from bimetal.state.fleet_state import FleetState
 
 
 def status(

@@ -4,8 +4,8 @@ import socket
 from typing import Any
 
 from bimetal.errors import BimetalError
-from bimetal.fleet import Fleet, Gateway, join_host_port
-from bimetal.security.settings import InternalTls
+from bimetal.fleet.schema import Fleet, Gateway, join_host_port
+from bimetal.fleet.security import InternalTls
 from bimetal.xds.message import grpc_service, socket_address, typed
 from bimetal.xds.names import ROUTER_GRPC, ROUTER_HTTP
 from bimetal.xds.tls import CLIENT_IDENTITY, to_router

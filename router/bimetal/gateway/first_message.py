@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from bimetal.protobuf_wire import WireError, extent, varint
+
 _FRAME_HEADER = 5
 _MAX_PREFIX = 1 << 20
 """Bytes of the first message looked at; a model name behind more than this of other fields is not found."""
@@ -128,7 +130,7 @@ def _batch(tensor: bytes) -> int | None:
     """The first dimension of one of `inputs`, whose shape may be packed or not."""
     for number, content in _fields(tensor):
         if number == _SHAPE and content:
-            return _varint(content, 0)[0]
+            return varint(content, 0)[0]
     return None
 
 
@@ -141,36 +143,12 @@ def _fields(message: bytes) -> Iterator[tuple[int, bytes]]:
     at = 0
     while at < len(message):
         try:
-            tag, first = _varint(message, at)
-            length, first = _extent(message, first, tag & 7)
+            tag, first = varint(message, at)
+            first, at = extent(message, tag & 7, first)
         except IndexError:
             return
-        at = first + length
+        except WireError as error:
+            raise UnreadableMessageError(str(error)) from error
         if at > len(message):
             return
         yield tag >> 3, message[first:at]
-
-
-def _extent(message: bytes, at: int, wire: int) -> tuple[int, int]:
-    """Length and first position of a field's content."""
-    if wire == 0:
-        return _varint(message, at)[1] - at, at
-    if wire == 2:
-        return _varint(message, at)
-    if wire in {1, 5}:
-        return (8 if wire == 1 else 4), at
-    raise UnreadableMessageError(f"wire type {wire} is not protobuf's")
-
-
-def _varint(message: bytes, at: int) -> tuple[int, int]:
-    """Value and next position. Raises IndexError where the prefix ends."""
-    value = shift = 0
-    while True:
-        byte = message[at]
-        value |= (byte & 0x7F) << shift
-        at += 1
-        if byte < 0x80:
-            return value, at
-        shift += 7
-        if shift > 63:
-            raise UnreadableMessageError("a varint is longer than 64 bits")

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from bimetal.files import write_whole
-from bimetal.fleet import Fleet
+from bimetal.fleet.schema import Fleet
 from bimetal.security.secrets import read_api_keys
 from bimetal.xds.tls import (
     API_KEY_FILTER,

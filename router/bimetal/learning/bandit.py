@@ -17,8 +17,8 @@ import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from bimetal.fleet.schema import LearningSettings
 from bimetal.learning.evidence import Evidence
-from bimetal.learning.settings import LearningSettings
 
 _MOST_FLOORED = 0.5
 """All floors together take at most this part of the traffic, however many arms there are."""

@@ -3,7 +3,7 @@
 from functools import lru_cache
 from pathlib import Path
 
-from bimetal.fleet import Fleet
+from bimetal.fleet.schema import Fleet
 from bimetal.learning.operator_fold import Operator
 from bimetal.operators import ModelFileError, analyze, default_matrix, verdict
 from bimetal.operators.matrix.targets import Target, target_of

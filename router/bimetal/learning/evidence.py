@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from bimetal.size_class import SizeClass
+from bimetal.fleet.size_class import SizeClass
 
 
 class Key(NamedTuple):

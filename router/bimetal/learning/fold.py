@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import NamedTuple
 
-from bimetal.fleet import Fleet
+from bimetal.fleet.schema import Fleet
 from bimetal.learning.documents import ArmRecord, Lessons, OperatorLesson, PoolTime, Statistics
 from bimetal.learning.dominants import dominants_of, own_targets
 from bimetal.learning.evidence import Key

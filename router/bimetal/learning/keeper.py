@@ -7,16 +7,16 @@ from collections.abc import Callable
 
 import structlog
 
+from bimetal.breaker.outcome import Try
 from bimetal.errors import StoreError
-from bimetal.event import Event
-from bimetal.feedback.outcome import Try
-from bimetal.fleet import Fleet
+from bimetal.fleet.schema import Fleet
 from bimetal.learning.evidence import Beliefs
 from bimetal.learning.learner import Learner
 from bimetal.learning.memory import Memory
 from bimetal.learning.operator_fold import learned_cells
 from bimetal.operators.matrix.matrix import Learned, Place
-from bimetal.store import Store
+from bimetal.state.event import Event
+from bimetal.store.store import Store
 
 log = structlog.get_logger(__name__)
 

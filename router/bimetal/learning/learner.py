@@ -8,12 +8,12 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 
-from bimetal.event import Event
-from bimetal.feedback.outcome import Try
+from bimetal.breaker.outcome import Try
+from bimetal.fleet.schema import LearningSettings
 from bimetal.learning.documents import ArmRecord, BeliefRecord, Lessons, PoolTime, Statistics
 from bimetal.learning.evidence import Beliefs, Evidence, Key, combine
-from bimetal.learning.settings import LearningSettings
 from bimetal.learning.sketch import Sketch
+from bimetal.state.event import Event
 
 QUANTILE = 0.25
 """A request's time is service and waiting. In an M/M/1 queue a request finds nobody before it with probability

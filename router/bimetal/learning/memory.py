@@ -5,9 +5,9 @@ from typing import TypeVar
 from pydantic import ValidationError
 
 from bimetal.errors import BimetalError, StoreError
-from bimetal.event import Event
 from bimetal.learning.documents import LESSONS, STATISTICS, Lessons, Statistics
-from bimetal.store import Record, Store
+from bimetal.state.event import Event
+from bimetal.store.store import Record, Store
 
 _Document = TypeVar("_Document", Statistics, Lessons)
 

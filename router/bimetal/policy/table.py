@@ -5,14 +5,14 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import NamedTuple
 
-from bimetal.fleet import Backend, Fleet
-from bimetal.fleet_state import FleetState, KnownModel
+from bimetal.breaker.breaker import NEW, Breaker, State
+from bimetal.fleet.schema import Backend, Fleet
+from bimetal.fleet.size_class import SizeClass
 from bimetal.learning.bandit import with_floor
 from bimetal.learning.evidence import Beliefs, Evidence, Key
-from bimetal.observation import Observation
-from bimetal.policy.breaker import NEW, Breaker, State
 from bimetal.policy.weights import Factors, Standing, load_factor, temperature_factor, weigh
-from bimetal.size_class import SizeClass
+from bimetal.state.fleet_state import FleetState, KnownModel
+from bimetal.state.observation import Observation
 
 
 @dataclass(frozen=True)

@@ -20,9 +20,9 @@ known one. An unknown temperature or load changes nothing.
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from bimetal.fleet.schema import LearningSettings
 from bimetal.learning.bandit import Lesson, learn
 from bimetal.learning.evidence import Evidence
-from bimetal.learning.settings import LearningSettings
 from bimetal.operators.preference import operator_factors
 
 UNKNOWN_SCORE = 3

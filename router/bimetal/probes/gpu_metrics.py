@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import aiohttp
 from prometheus_client.parser import text_string_to_metric_families
 
-from bimetal.fleet import Backend, ProbeSettings
-from bimetal.observation import ThermalReading
+from bimetal.fleet.schema import Backend, ProbeSettings
+from bimetal.state.observation import ThermalReading
 
 _NOW = "bimetal_gpu_temperature_celsius"
 _SLOWDOWN = "bimetal_gpu_slowdown_temperature_celsius"

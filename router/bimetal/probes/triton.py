@@ -9,10 +9,10 @@ import structlog
 import tritonclient.grpc.aio as triton
 from tritonclient.utils import InferenceServerException
 
-from bimetal.fleet import Backend, ProbeSettings
-from bimetal.observation import Observation, ServedModel
+from bimetal.fleet.schema import Backend, ProbeSettings
 from bimetal.probes.metrics_text import pending_requests
 from bimetal.security.dialing import Dialer
+from bimetal.state.observation import Observation, ServedModel
 
 log = structlog.get_logger(__name__)
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import grpc
 import structlog
 
-from bimetal.fleet import Backend
-from bimetal.security.settings import InternalTls
+from bimetal.fleet.schema import Backend
+from bimetal.fleet.security import InternalTls
 
 log = structlog.get_logger(__name__)
 

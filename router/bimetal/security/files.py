@@ -8,10 +8,10 @@ from pathlib import Path
 import structlog
 
 from bimetal.errors import FleetFileError, SecretFileError
-from bimetal.fleet import Fleet
-from bimetal.fleet_file import point_at
+from bimetal.fleet.file import point_at
+from bimetal.fleet.schema import Fleet
+from bimetal.fleet.store_url import parse_store_url
 from bimetal.security.secrets import check_mode, read_api_keys, read_token
-from bimetal.store_url import parse_store_url
 
 log = structlog.get_logger(__name__)
 

@@ -9,14 +9,13 @@ from typing import Any
 
 import grpc
 
-from bimetal.security.secrets import Secrets
+from bimetal.security.secrets import Secrets, bearer
 
 _FOR_ALL = ("/envoy.service.discovery.v3.AggregatedDiscoveryService/", "/grpc.health.v1.Health/")
 _ADMIN = (
     "/inference.GRPCInferenceService/RepositoryModelLoad",
     "/inference.GRPCInferenceService/RepositoryModelUnload",
 )
-_BEARER = "bearer "
 
 Check = Callable[[Any], Awaitable[None]]
 
@@ -52,10 +51,8 @@ class GrpcGuard(grpc.aio.ServerInterceptor):  # type: ignore[misc]  # grpc ships
             )
 
     async def _by_admin(self, context: Any) -> None:
-        token = dict(context.invocation_metadata()).get("authorization", "")
-        if token[: len(_BEARER)].lower() == _BEARER:
-            token = token[len(_BEARER) :]
-        if not self._secrets.is_admin(token.encode()):
+        header = dict(context.invocation_metadata()).get("authorization", "")
+        if not self._secrets.is_admin(bearer(header.encode())):
             await context.abort(
                 grpc.StatusCode.UNAUTHENTICATED,
                 "loading models needs the admin token: expected metadata 'authorization: Bearer TOKEN', "

@@ -9,9 +9,8 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from bimetal.security.secrets import Secrets
+from bimetal.security.secrets import Secrets, bearer
 
-_BEARER = b"bearer "
 _KEY_HEADERS = (b"x-api-key", b"authorization")
 
 
@@ -70,8 +69,7 @@ class HttpGuard:
 
     def _grants(self, needed: Access, headers: Headers) -> bool:
         key, token = (headers.get(name.decode(), "").encode("latin-1") for name in _KEY_HEADERS)
-        if token[: len(_BEARER)].lower() == _BEARER:
-            token = token[len(_BEARER) :]
+        token = bearer(token)
         if needed is Access.ADMIN and self._secrets.guards_admin:
             return self._secrets.is_admin(token)
         if needed is Access.CLIENT and self._secrets.guards_requests:

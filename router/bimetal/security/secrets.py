@@ -8,10 +8,12 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from bimetal.errors import SecretFileError
-from bimetal.security.settings import Security
+from bimetal.fleet.security import Security
 
 _LEAST_LENGTH = 16
 """Characters of a secret: 16 of `openssl rand -hex` are 64 bits, which nobody guesses over a network."""
+
+_BEARER = b"bearer "
 
 
 class Secrets:
@@ -50,6 +52,11 @@ class Secrets:
         """Whether that is one of the API keys; every key is compared, whichever fits."""
         digest = _digest(candidate)
         return sum(hmac.compare_digest(key, digest) for key in self._api_keys) > 0
+
+
+def bearer(header: bytes) -> bytes:
+    """The secret in an `authorization` header: what follows "Bearer ", in any case of letters, or all of it."""
+    return header[len(_BEARER) :] if header[: len(_BEARER)].lower() == _BEARER else header
 
 
 def _digest(secret: bytes) -> bytes:

@@ -5,8 +5,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Literal
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
+from bimetal.documents import read_document
 from bimetal.errors import BimetalError
 from bimetal.files import write_whole
 from bimetal.operators.matrix.targets import Target
@@ -162,11 +163,4 @@ def read_results(file: Path) -> Results:
     Raises:
         ResultsError: names the file, the first bad field and what was expected.
     """
-    try:
-        return Results.model_validate_json(file.read_bytes())
-    except OSError as exc:
-        raise ResultsError(f"{file}: cannot be read ({exc.strerror}).", _AGAIN) from exc
-    except ValidationError as exc:
-        first = exc.errors(include_url=False)[0]
-        where = ".".join(map(str, first["loc"])) or "the document"
-        raise ResultsError(f"{file}: no verification results: {where}: {first['msg']}.", _AGAIN) from exc
+    return read_document(file, Results, "verification results", ResultsError, _AGAIN)

@@ -1,6 +1,6 @@
 """The routing table in the shape that Envoy wants."""
 
-from bimetal.fleet import Fleet
+from bimetal.fleet.schema import Fleet
 from bimetal.policy.table import RoutingTable
 from bimetal.xds.clusters import clusters, endpoints
 from bimetal.xds.listeners import listeners

@@ -5,7 +5,7 @@ from typing import Any
 
 from envoy.config.listener.v3.listener_pb2 import Listener
 
-from bimetal.fleet import Fleet
+from bimetal.fleet.schema import Fleet
 from bimetal.xds.message import extension, grpc_service, parse, socket_address, typed
 from bimetal.xds.names import METADATA, ROUTE_HEADER, ROUTER_GRPC, SAID, SEQUENCE_HEADER
 from bimetal.xds.refusals import local_replies

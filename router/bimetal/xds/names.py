@@ -1,6 +1,6 @@
 """Names that the published resources, the Lua filter, ext_proc and the feedback agree on."""
 
-from bimetal.size_class import SizeClass
+from bimetal.fleet.size_class import SizeClass
 
 ROUTER_GRPC = "router-grpc"
 """Envoy cluster of the router's gRPC port: xDS, access log, ext_proc, control answers."""

@@ -12,7 +12,7 @@ from envoy.config.endpoint.v3.endpoint_pb2 import ClusterLoadAssignment
 from envoy.config.listener.v3.listener_pb2 import Listener
 from google.protobuf.any_pb2 import Any as AnyMessage
 
-from bimetal.fleet import Fleet
+from bimetal.fleet.schema import Fleet
 from bimetal.policy.table import ModelRoute, RoutingTable
 from bimetal.xds.clusters import endpoint, weight_of
 from bimetal.xds.message import extension, parse, typed

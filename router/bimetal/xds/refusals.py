@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from bimetal.fleet import Gateway
+from bimetal.fleet.schema import Gateway
 from bimetal.xds.message import extension
 from bimetal.xds.tls import refusal_without_key
 

@@ -7,9 +7,9 @@ from envoy.config.route.v3.route_components_pb2 import RetryPolicy, Route, Virtu
 from envoy.config.route.v3.route_pb2 import RouteConfiguration
 from envoy.type.matcher.v3.http_inputs_pb2 import HttpRequestHeaderMatchInput
 
-from bimetal.fleet import Fleet
+from bimetal.fleet.schema import Fleet
+from bimetal.fleet.size_class import SizeClass
 from bimetal.policy.table import ModelRoute, RoutingTable
-from bimetal.size_class import SizeClass
 from bimetal.xds.listeners import EXT_PROC, LUA, filter_override
 from bimetal.xds.message import parse, typed
 from bimetal.xds.names import (

@@ -8,8 +8,8 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
-from bimetal.fleet import Backend, Fleet
-from bimetal.security.settings import GatewaySecurity, InternalTls
+from bimetal.fleet.schema import Backend, Fleet
+from bimetal.fleet.security import GatewaySecurity, InternalTls
 from bimetal.xds.message import extension, typed
 
 GATEWAY_CERTIFICATE, INTERNAL_CERTIFICATE, INTERNAL_CA = "gateway-certificate", "internal-certificate", "internal-ca"

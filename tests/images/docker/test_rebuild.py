@@ -34,7 +34,7 @@ def test_a_change_of_the_router_is_one_layer_and_a_fraction_of_a_build(
     changed = tmp_path / "changed.py"
     changed.write_text("CHANGED = True\n")
     files = app_files(render.SITE.format(python=row.python))
-    place = next(name for name in files if name.endswith("bimetal/cli.py")).replace("cli.py", "changed.py")
+    place = next(name for name in files if name.endswith("bimetal/errors.py")).replace("errors.py", "changed.py")
     monkeypatch.setattr(render, "app_files", lambda _: files | {place: File(changed)})
     second = builder().build(row, Report())
     removed.append(f"{second.repository}:{second.tag}")

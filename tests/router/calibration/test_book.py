@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from bimetal.calibration import CalibrationBook, CalibrationError, read_calibration
-from bimetal.fleet import Fleet
-from bimetal.fleet_state import FleetState
+from bimetal.fleet.schema import Fleet
 from bimetal.policy.table import decide
+from bimetal.state.fleet_state import FleetState
 
 FleetOf = Callable[..., Fleet]
 RunAsync = Callable[..., Any]

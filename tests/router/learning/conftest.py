@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from bimetal.event import Event
-from bimetal.feedback.outcome import Try
+from bimetal.breaker.outcome import Try
+from bimetal.fleet.schema import LearningSettings
 from bimetal.learning.learner import Learner
-from bimetal.learning.settings import LearningSettings
+from bimetal.state.event import Event
 
 POOL_OF = {"cuda-0": "cuda", "cuda-1": "cuda", "rocm-0": "rocm"}
 

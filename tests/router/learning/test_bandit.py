@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bimetal.fleet.schema import LearningSettings
 from bimetal.learning.bandit import learn, with_floor
 from bimetal.learning.evidence import Evidence
-from bimetal.learning.settings import LearningSettings
 
 SETTINGS = LearningSettings()
 ARMS = st.dictionaries(

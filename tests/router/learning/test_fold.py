@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from bimetal.fleet import Fleet
+from bimetal.fleet.schema import Fleet
 from bimetal.learning.documents import ArmRecord, Lessons, PoolTime, Statistics
 from bimetal.learning.fold import LEAST_REQUESTS, compare, fold
 from bimetal.learning.sketch import Sketch

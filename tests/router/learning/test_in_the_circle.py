@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from bimetal.circle import Circle
-from bimetal.feedback.outcome import Try
-from bimetal.fleet import Fleet
+from bimetal.breaker.outcome import Try
+from bimetal.circle.circle import Circle
+from bimetal.fleet.schema import Fleet
 from bimetal.learning.documents import Lessons, PoolTime
 from bimetal.learning.memory import Memory
-from bimetal.observation import Observation
-from bimetal.store import Store
+from bimetal.state.observation import Observation
+from bimetal.store.store import Store
 
 RunAsync = Callable[[Coroutine[Any, Any, Any]], Any]
 
@@ -106,7 +106,7 @@ def test_a_wrong_prior_is_corrected_within_500_requests_and_stays_so_after_a_res
 def test_a_store_that_hangs_delays_no_belief(
     make_bench: Callable[..., Bench], run_async: RunAsync, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bimetal.database._BUSY_S", 60.0)  # it hangs for the whole test, however slow the machine is
+    monkeypatch.setattr("bimetal.store.database._BUSY_S", 60.0)  # longer than the test, on any machine
 
     async def scenario() -> None:
         bench = make_bench()

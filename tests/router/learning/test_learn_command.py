@@ -10,13 +10,13 @@ import typer
 import yaml
 from typer.testing import CliRunner
 
+from bimetal.cli.learn import learn
 from bimetal.errors import BimetalError, StoreError
-from bimetal.fleet import Fleet
-from bimetal.learning.cli import learn
+from bimetal.fleet.schema import Fleet
 from bimetal.learning.documents import LESSONS, ArmRecord, Statistics
 from bimetal.learning.memory import Memory
 from bimetal.learning.sketch import Sketch
-from bimetal.store import Record, Store
+from bimetal.store.store import Record, Store
 
 app = typer.Typer()
 app.command()(learn)

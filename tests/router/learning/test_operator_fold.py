@@ -14,20 +14,20 @@ import yaml
 from onnx import TensorProto, helper, numpy_helper
 from typer.testing import CliRunner
 
-from bimetal.cluster_matrix import cluster_matrix
-from bimetal.fleet import Fleet
-from bimetal.learning.cli import learn
+from bimetal.circle.scores import ScoreBook
+from bimetal.cli.learn import learn
+from bimetal.cli.model import model_app
+from bimetal.fleet.schema import Fleet
+from bimetal.learning.cluster_matrix import cluster_matrix
 from bimetal.learning.documents import ArmRecord, PoolTime, Statistics
 from bimetal.learning.dominants import dominants_of, own_targets
 from bimetal.learning.memory import Memory
 from bimetal.learning.operator_fold import Operator, learned_cells, operator_lessons
 from bimetal.learning.sketch import Sketch
 from bimetal.operators import default_matrix, judge
-from bimetal.operators.cli import model_app
 from bimetal.operators.matrix.matrix import Learned
 from bimetal.operators.matrix.targets import Target
-from bimetal.scores import ScoreBook
-from bimetal.store import Store
+from bimetal.store.store import Store
 
 NORM, PRODUCT = Operator("ai.onnx", "LayerNormalization", 17), Operator("ai.onnx", "MatMul", 13)
 TARGETS = {"cuda": Target.CUDA, "rocm": Target.MIGRAPHX}

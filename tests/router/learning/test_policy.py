@@ -7,13 +7,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from bimetal.breaker.breaker import Breaker, State
 from bimetal.control.report import explain
-from bimetal.fleet import Fleet
-from bimetal.fleet_state import FleetState, absorb
+from bimetal.fleet.schema import Fleet
 from bimetal.learning.evidence import Evidence, Key
-from bimetal.observation import Observation, ServedModel
-from bimetal.policy.breaker import Breaker, State
 from bimetal.policy.table import OperatorScore, decide
+from bimetal.state.fleet_state import FleetState, absorb
+from bimetal.state.observation import Observation, ServedModel
 
 FleetOf = Callable[..., Fleet]
 StateOf = Callable[..., FleetState]

@@ -8,9 +8,9 @@ import pytest
 from onnx.helper import make_node
 from typer.testing import CliRunner
 
+from bimetal.cli.model import model_app
 from bimetal.model_repo.generate import generate
 from bimetal.operators.blocks import Block, blocks
-from bimetal.operators.cli import model_app
 from bimetal.operators.onnx.reader import read_graph
 
 Save = Callable[..., Path]

@@ -9,9 +9,9 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from bimetal.fleet import Backend
+from bimetal.fleet.schema import Backend
+from bimetal.fleet.security import InternalTls
 from bimetal.security.dialing import Dialer, server_credentials
-from bimetal.security.settings import InternalTls
 from tests.e2e.secure_cluster import Authority, Identity
 
 RunAsync = Callable[[Coroutine[Any, Any, Any]], Any]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import yaml
 
-from bimetal.fleet_file import load_fleet
+from bimetal.fleet.file import load_fleet
 from bimetal.security.files import check_security_files
 
 DOCS = Path(__file__).parents[3] / "docs/security.md"

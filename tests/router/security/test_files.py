@@ -8,7 +8,7 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 
 from bimetal.errors import FleetFileError
-from bimetal.fleet_file import load_fleet
+from bimetal.fleet.file import load_fleet
 from bimetal.security.files import check_security_files
 from tests.e2e.secure_cluster import Authority
 

@@ -18,10 +18,10 @@ from tritonclient.utils import np_to_triton_dtype
 from typer import Typer
 from typer.testing import CliRunner
 
+from bimetal.cli.split import split
 from bimetal.model_repo.build import build
 from bimetal.model_repo.sources import Source, WheelSource, load_sources
 from bimetal.model_repo.weights import obtain
-from bimetal.split.cli import split
 from bimetal.split.repository import PIPELINE
 from tests.e2e.cluster import wait_until
 from tests.model_repo.conftest import _backends, _environment, _free_ports, _is_ready
@@ -105,7 +105,7 @@ class SplitCluster:
         self.processes[pool].wait(timeout=40)
 
     def start_router(self) -> None:
-        bimetal = [sys.executable, "-c", "from bimetal.cli import main; main()"]
+        bimetal = [sys.executable, "-c", "from bimetal.cli.main import main; main()"]
         fleet = ["--fleet", str(self.folder / "fleet.yaml")]
         self._run("router", [*bimetal, "run", *fleet])
         wait_until(lambda: self._alive("router") and _is_ready(self.router_port))

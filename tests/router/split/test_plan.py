@@ -12,10 +12,10 @@ from onnx.helper import make_graph, make_node, make_opsetid, make_tensor_value_i
 from typer import Typer
 from typer.testing import CliRunner
 
+from bimetal.cli.split import split
 from bimetal.model_repo.generate import generate
 from bimetal.operators.matrix.matrix import default_matrix
 from bimetal.split import cut_points as cut_points_module
-from bimetal.split.cli import split
 from bimetal.split.costs import Link
 from bimetal.split.cut_model import read_cut_model
 from bimetal.split.cut_points import cut_points, uses_of

@@ -20,8 +20,8 @@ Calibrate = Callable[..., subprocess.CompletedProcess[str]]
 BIMETAL = f"""#!{sys.executable}
 import sys
 import typer
-from bimetal.calibration.cli import calibrate
-from bimetal.verify.cli import ops_app
+from bimetal.cli.calibrate import calibrate
+from bimetal.cli.ops import ops_app
 
 sys.path.insert(0, __file__ + ".packages")
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
+from bimetal.cli.ops import ops_app
 from bimetal.verify import read_results
-from bimetal.verify.cli import ops_app
 from bimetal.verify.verification import VerificationError
 
 

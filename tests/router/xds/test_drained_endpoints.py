@@ -6,9 +6,9 @@ from typing import Any
 from envoy.config.core.v3.health_check_pb2 import HealthStatus
 from envoy.config.endpoint.v3.endpoint_pb2 import ClusterLoadAssignment
 
-from bimetal.fleet import Fleet
-from bimetal.fleet_state import FleetState
+from bimetal.fleet.schema import Fleet
 from bimetal.policy.table import decide
+from bimetal.state.fleet_state import FleetState
 from bimetal.xds import envoy, proxyless
 from bimetal.xds.snapshot import ENDPOINTS
 

@@ -7,10 +7,10 @@ import pytest
 from envoy.config.route.v3.route_components_pb2 import Route
 from envoy.config.route.v3.route_pb2 import RouteConfiguration
 
-from bimetal.fleet import Fleet
-from bimetal.fleet_state import FleetState
-from bimetal.observation import Observation, ServedModel
+from bimetal.fleet.schema import Fleet
 from bimetal.policy.table import decide
+from bimetal.state.fleet_state import FleetState
+from bimetal.state.observation import Observation, ServedModel
 from bimetal.xds import envoy
 from bimetal.xds.snapshot import ROUTES
 

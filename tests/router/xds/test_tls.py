@@ -15,12 +15,12 @@ from envoy.service.discovery.v3.discovery_pb2 import DiscoveryResponse
 from google.protobuf.json_format import ParseDict
 
 from bimetal.errors import BimetalError
-from bimetal.fleet import Fleet
-from bimetal.fleet_state import FleetState
+from bimetal.fleet.schema import Fleet
+from bimetal.fleet.security import InternalTls
 from bimetal.gateway.bootstrap import client_bootstrap, envoy_bootstrap
 from bimetal.gateway.secret_files import write_secret_files
 from bimetal.policy.table import RoutingTable, decide
-from bimetal.security.settings import InternalTls
+from bimetal.state.fleet_state import FleetState
 from bimetal.xds import envoy, proxyless
 from bimetal.xds.snapshot import CLUSTER, ENDPOINTS, ROUTES
 

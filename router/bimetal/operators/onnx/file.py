@@ -14,6 +14,7 @@ import onnx
 from google.protobuf.message import DecodeError
 
 from bimetal.operators.errors import ModelFileError
+from bimetal.protobuf_wire import WireError, extent, varint, varint_bytes
 
 PROTOBUF_LIMIT = 2**31 - 1  # bytes: protobuf, and so onnxruntime, reads no larger message
 STRUCTURE_LIMIT = 256 * 2**20  # bytes of graph structure that we are willing to parse
@@ -33,10 +34,6 @@ _CHILDREN: dict[str, dict[int, str]] = {
 _TENSOR_CONTENTS = frozenset({4, 5, 6, 7, 9, 10, 11})  # float_data ... raw_data
 _GRAPH_ATTRIBUTES = frozenset({onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS})
 _MAX_NESTING = 100  # protobuf's own limit
-
-
-class _WireError(Exception):
-    """The bytes are not a protobuf message."""
 
 
 def load_structure(file: Path) -> onnx.ModelProto:
@@ -69,7 +66,7 @@ def _slim_bytes(file: Path) -> bytes:
                 return _Slimmer().slim(view, "model", 0)
     except OSError as exc:
         raise ModelFileError(f"{file} cannot be read: {exc.strerror}.", "Check the path and its permissions.") from exc
-    except _WireError as exc:
+    except WireError as exc:
         raise ModelFileError(
             f"{file} is no ONNX model, or is cut short: {exc}; expected a serialized ModelProto.",
             "Export or copy the model again.",
@@ -84,7 +81,7 @@ class _Slimmer:
 
     def slim(self, data: memoryview, message: str, depth: int) -> bytes:
         if depth > _MAX_NESTING:
-            raise _WireError(f"graphs are nested more than {_MAX_NESTING} deep")
+            raise WireError(f"graphs are nested more than {_MAX_NESTING} deep")
         children = _CHILDREN[message]
         kept = bytearray()
         for number, start, payload, end in self._fields(data):
@@ -97,9 +94,9 @@ class _Slimmer:
             else:
                 with data[payload:end] as inner:
                     body = self.slim(inner, child, depth + 1)
-                kept += _varint_bytes(number << 3 | 2) + _varint_bytes(len(body)) + body
+                kept += varint_bytes(number << 3 | 2) + varint_bytes(len(body)) + body
             if len(kept) > STRUCTURE_LIMIT:
-                raise _WireError(f"its structure without weights is larger than {STRUCTURE_LIMIT:,} bytes")
+                raise WireError(f"its structure without weights is larger than {STRUCTURE_LIMIT:,} bytes")
         return bytes(kept)
 
     def _fields(self, data: memoryview) -> Iterator[tuple[int, int, int, int]]:
@@ -108,50 +105,16 @@ class _Slimmer:
         while position < size:
             self._fields_read += 1
             if self._fields_read > FIELD_LIMIT:
-                raise _WireError(f"it has more than {FIELD_LIMIT:,} fields")
+                raise WireError(f"it has more than {FIELD_LIMIT:,} fields")
             start = position
-            tag, payload = _varint(data, position)
-            position = _end_of_field(data, tag & 7, payload)
-            if tag & 7 == 2:
-                _, payload = _varint(data, payload)
+            try:
+                tag, payload = varint(data, position)
+                payload, position = extent(data, tag & 7, payload)
+            except IndexError as exc:
+                raise WireError(f"a number in the field at byte {start} has no end") from exc
             if position > size:
-                raise _WireError(f"a field at byte {start} ends after the data")
+                raise WireError(f"a field at byte {start} ends after the data")
             yield tag >> 3, start, payload, position
-
-
-def _end_of_field(data: memoryview, kind: int, payload: int) -> int:
-    if kind == 0:
-        return _varint(data, payload)[1]
-    if kind == 1:
-        return payload + 8
-    if kind == 2:
-        length, start = _varint(data, payload)
-        return start + length
-    if kind == 5:
-        return payload + 4
-    raise _WireError(f"unknown wire type {kind} at byte {payload}")
-
-
-def _varint(data: memoryview, position: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        if position >= len(data) or shift > 63:
-            raise _WireError(f"a number at byte {position} has no end")
-        byte = data[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, position
-        shift += 7
-
-
-def _varint_bytes(value: int) -> bytes:
-    encoded = bytearray()
-    while value > 0x7F:
-        encoded.append(value & 0x7F | 0x80)
-        value >>= 7
-    encoded.append(value)
-    return bytes(encoded)
 
 
 def _parse(file: Path, data: bytes) -> onnx.ModelProto:

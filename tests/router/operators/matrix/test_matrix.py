@@ -159,5 +159,5 @@ def test_two_rows_for_one_version_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_missing_matrix_file_says_how_to_build_it(tmp_path: Path) -> None:
-    with pytest.raises(MatrixError, match="matrix.build"):
+    with pytest.raises(MatrixError, match=r"matrix\.build"):
         load_matrix(tmp_path / "none.csv", SOURCES_FILE)

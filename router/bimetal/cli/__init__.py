@@ -1,0 +1,1 @@
+r"""The command line, \`bimetal\`: a file for each group of commands."""
