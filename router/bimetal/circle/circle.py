@@ -10,9 +10,9 @@ from bimetal.breaker.coordinator import Coordinator
 from bimetal.breaker.outcome import Effect, Try, classify
 from bimetal.calibration import CalibrationBook
 from bimetal.circle.scores import ScoreBook
+from bimetal.circle.tally import Tally
 from bimetal.errors import UnknownBackendError
 from bimetal.fleet.schema import Fleet
-from bimetal.gateway.tally import Tally
 from bimetal.learning.keeper import Keeper
 from bimetal.policy.table import RoutingTable, decide
 from bimetal.policy.weights import load_factor, temperature_factor

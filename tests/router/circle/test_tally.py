@@ -6,7 +6,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from bimetal.breaker.outcome import Effect, Try, classify
-from bimetal.gateway.tally import Tally
+from bimetal.circle.tally import Tally
 
 
 def lines(tally: Tally, *tries: Try, now: float = 0.0) -> list[Any]:
