@@ -66,6 +66,7 @@ test: $(INSTALLED) model-repo ## Run the tests; they start what they need
 lint: $(INSTALLED) ## Check code, types, roles and YAML
 	ruff check .
 	ruff format --check .
+	lint-imports --no-cache --no-logo
 	mypy
 	mypy tests/testbed $$(find roles -name '*.py' -path '*/library/*' -o -name '*.py' -path '*/files/*' -o -name '*.py' -path '*/module_utils/*')
 	yamllint --strict --config-file ansible/yamllint.yml ansible roles tests/roles .config
