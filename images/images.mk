@@ -24,7 +24,9 @@ images-ci: $(IMAGES_VENV)/.installed ## Build every image that needs no registry
 
 $(IMAGES_VENV)/.installed: $(INSTALLED) images/requirements/tools.lock
 	$(PYTHON) -m venv --clear $(IMAGES_VENV)
-	@printf '%s\n' $(VENV)/lib/python3.*/site-packages > "$$(echo $(IMAGES_VENV)/lib/python3.*/site-packages)/bimetal.pth"
+	@# addsitedir, and not the folder's name alone: .pth files of that environment count, the project's own among them.
+	@printf 'import site; site.addsitedir("%s")\n' $(VENV)/lib/python3.*/site-packages \
+	  > "$$(echo $(IMAGES_VENV)/lib/python3.*/site-packages)/bimetal.pth"
 	$(IMAGES_PYTHON) -m pip install --disable-pip-version-check --no-deps --require-hashes \
 	  --requirement images/requirements/tools.lock
 	@touch $@
