@@ -26,7 +26,7 @@ unexport PYTHONPATH PYTHONHOME
 .DEFAULT_GOAL := help
 include ansible/molecule.mk
 include images/images.mk
-.PHONY: help up down status venv model-repo test lint bench clean
+.PHONY: help up down status venv model-repo test test-slow test-all lint bench clean
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -61,7 +61,12 @@ model-repo: $(INSTALLED) ## Render the model repositories (COMPUTE=gpu for real 
 	python -m bimetal.model_repo.build --pool cuda rocm cpu --compute cuda=$(COMPUTE) rocm=$(COMPUTE)
 
 test: $(INSTALLED) model-repo ## Run the tests; they start what they need
-	pytest $(ARGS)
+	pytest -n auto --maxprocesses 4 -m "not slow" $(ARGS)
+
+test-slow: $(INSTALLED) model-repo ## Run those that take long
+	pytest -m slow $(ARGS)
+
+test-all: test test-slow ## Run all tests
 
 lint: $(INSTALLED) ## Check code, types, roles and YAML
 	ruff check .

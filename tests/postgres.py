@@ -12,8 +12,9 @@ from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 
+from tests.patience import PATIENCE_S
+
 _USER = "postgres"
-_MOST_S = 60
 
 
 class Postgres:
@@ -78,7 +79,7 @@ class Postgres:
         # Not captured by pipes: the server would inherit them, and they would never end.
         with tempfile.TemporaryFile("w+") as output:
             done = subprocess.run(
-                command, stdout=output, stderr=subprocess.STDOUT, timeout=_MOST_S, check=False, cwd=self._folder
+                command, stdout=output, stderr=subprocess.STDOUT, timeout=PATIENCE_S, check=False, cwd=self._folder
             )
             output.seek(0)
             printed = output.read()

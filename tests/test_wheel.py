@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE_S
+
 ROOT = Path(__file__).parents[1]
-WITHIN_S = 120
 
 
 def run(*command: str | Path, cwd: Path, **environment: str) -> str:
@@ -21,7 +22,7 @@ def run(*command: str | Path, cwd: Path, **environment: str) -> str:
         env={"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8", "HOME": str(cwd)} | environment,
         capture_output=True,
         text=True,
-        timeout=WITHIN_S,
+        timeout=PATIENCE_S,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr

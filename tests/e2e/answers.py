@@ -3,7 +3,7 @@
 import queue
 from typing import Any
 
-from tests.e2e.cluster import PATIENCE_S
+from tests.patience import PATIENCE_S
 
 
 class Answers:

@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from bimetal.fleet.schema import Backend, Fleet
+from tests.patience import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]
-PATIENCE_S = 120
-"""How long to wait for what comes in seconds on an idle machine."""
 
 
 @dataclass(frozen=True)

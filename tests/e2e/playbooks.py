@@ -11,8 +11,9 @@ from pathlib import Path
 
 import tritonclient.grpc as triton_grpc
 
-from tests.e2e.cluster import PATIENCE_S, ROOT, Cluster
+from tests.e2e.cluster import ROOT, Cluster
 from tests.e2e.requests import identity
+from tests.patience import PATIENCE_S
 
 Run = subprocess.CompletedProcess[str]
 

@@ -24,6 +24,7 @@ from cryptography.x509.oid import NameOID
 
 from tests.e2e.cluster import ROOT, wait_until
 from tests.model_repo.conftest import _backends, _environment, _free_ports
+from tests.patience import PATIENCE_S
 
 API_KEY, OTHER_KEY, TOKEN = "test-key-0123456789", "other-key-0123456789", "test-token-0123456789"
 BIMETAL = [sys.executable, "-c", "from bimetal.cli.main import main; main()"]
@@ -128,7 +129,7 @@ class SecureCluster:
     def bimetal(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """What a command of the command line prints."""
         command = [*BIMETAL, *arguments, "--fleet", str(self.fleet_file)]
-        return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, cwd=ROOT)
+        return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False, cwd=ROOT)
 
     def ask(
         self, port: str, path: str, body: bytes | None = None, scheme: str = "https", **headers: str
@@ -141,7 +142,7 @@ class SecureCluster:
             urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context)
         )
         try:
-            with opener.open(request, timeout=30) as answer:
+            with opener.open(request, timeout=PATIENCE_S) as answer:
                 return answer.status, answer.read()
         except urllib.error.HTTPError as error:
             return error.code, error.read()
@@ -167,7 +168,7 @@ class SecureCluster:
             process.send_signal(signal.SIGTERM)
         for process in self.processes.values():
             try:
-                process.wait(timeout=30)
+                process.wait(timeout=PATIENCE_S)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()

@@ -11,10 +11,11 @@ import pytest
 import tritonclient.grpc as triton_grpc
 from tritonclient.utils import InferenceServerException
 
-from tests.e2e.cluster import PATIENCE_S, Cluster, wait_until
+from tests.e2e.cluster import Cluster, wait_until
 from tests.e2e.extra_model import RAISES, in_every_repository, load
 from tests.e2e.more_gateways import another_gateway, backend_documents
 from tests.e2e.requests import tensor
+from tests.patience import PATIENCE_S
 
 Road = Callable[[Cluster, str], str]
 """Sends a text to the model, which raises it; gives back what the client is told."""

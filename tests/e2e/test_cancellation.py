@@ -12,6 +12,7 @@ from tritonclient.utils import InferenceServerException
 
 from tests.e2e.cluster import Cluster, wait_until
 from tests.e2e.requests import ROWS, identity, tensor
+from tests.patience import PATIENCE_S
 
 A_MINUTE_MS = 60_000
 
@@ -77,7 +78,7 @@ def test_a_stream_that_is_cancelled_ends_at_its_triton(cluster: Cluster, grpc_cl
     delays[0] = 0
     inputs = [tensor(triton_grpc, "IN", elements, "INT32"), tensor(triton_grpc, "DELAY", delays, "UINT32")]
     grpc_client.async_stream_infer("repeat", inputs)
-    result, error = answers.get(timeout=30)
+    result, error = answers.get(timeout=PATIENCE_S)
     assert error is None
     assert result.as_numpy("OUT").tolist() == [0]
     grpc_client.stop_stream(cancel_requests=True)

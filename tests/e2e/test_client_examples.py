@@ -15,8 +15,9 @@ from tritonclient.grpc import service_pb2, service_pb2_grpc
 from tritonclient.utils import InferenceServerException
 
 from tests.e2e.answers import Answers
-from tests.e2e.cluster import PATIENCE_S, Cluster, wait_until
+from tests.e2e.cluster import Cluster, wait_until
 from tests.e2e.requests import ROWS, identity, tensor
+from tests.patience import PATIENCE_S
 
 WORDS = np.array([["a", "ü", ""]], np.object_)
 SLOW_MS = 60_000

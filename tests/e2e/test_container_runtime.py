@@ -13,11 +13,14 @@ import tritonclient.grpc as triton_grpc
 import tritonclient.http as triton_http
 
 from bimetal.fleet.file import load_fleet
-from tests.e2e.cluster import PATIENCE_S, ROOT, Cluster, wait_until
+from tests.e2e.cluster import ROOT, Cluster, wait_until
 from tests.e2e.conftest import PORT_OFFSET
 from tests.e2e.playbooks import play, requests_meanwhile
 from tests.e2e.requests import ROWS, identity
 from tests.e2e.test_failover import gateway_load, more
+from tests.patience import PATIENCE_S
+
+pytestmark = pytest.mark.slow  # the images must be there
 
 # Beside the cluster of the other tests.
 OFFSET = PORT_OFFSET + 400

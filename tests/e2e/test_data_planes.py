@@ -12,8 +12,9 @@ import tritonclient.grpc as triton_grpc
 import tritonclient.http as triton_http
 from tritonclient.utils import InferenceServerException
 
-from tests.e2e.cluster import PATIENCE_S, Cluster, wait_until
+from tests.e2e.cluster import Cluster, wait_until
 from tests.e2e.requests import ROWS, identity, tensor
+from tests.patience import PATIENCE_S
 
 
 @pytest.mark.parametrize("compression", [None, "gzip", "deflate"])

@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 import tritonclient.grpc as triton_grpc
 
-from tests.e2e.cluster import PATIENCE_S, ROOT, Cluster, wait_until
+from tests.e2e.cluster import ROOT, Cluster, wait_until
 from tests.e2e.conftest import PORT_OFFSET
 from tests.e2e.requests import ROWS, tensor
+from tests.patience import PATIENCE_S
 
 A_MINUTE_MS = 60_000
 

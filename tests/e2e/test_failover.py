@@ -11,9 +11,10 @@ import pytest
 import tritonclient.grpc as triton_grpc
 import tritonclient.http as triton_http
 
-from tests.e2e.cluster import PATIENCE_S, Cluster, wait_until
+from tests.e2e.cluster import Cluster, wait_until
 from tests.e2e.load import Loader
 from tests.e2e.requests import identity
+from tests.patience import PATIENCE_S
 
 CLIENTS = 8
 # Until its standard input ends.

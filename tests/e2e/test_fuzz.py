@@ -17,8 +17,8 @@ from tests.e2e.conformance.grpc_infer_cases import identity, repeat
 from tests.e2e.conformance.http_case import HttpCase
 from tests.e2e.conformance.http_case import ask as ask_http
 from tests.e2e.conformance.http_cases import BINARY_HEADER, BODY, FLOATS
+from tests.patience import PATIENCE_S
 
-PATIENCE_S = 10
 """How long one answer may take before it counts as a hang."""
 BOUNDED = settings(
     max_examples=100,

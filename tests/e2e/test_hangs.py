@@ -13,11 +13,12 @@ import pytest
 import tritonclient.grpc as triton_grpc
 import tritonclient.http as triton_http
 
-from tests.e2e.cluster import PATIENCE_S, Cluster, wait_until
+from tests.e2e.cluster import Cluster, wait_until
 from tests.e2e.load import Loader
 from tests.e2e.more_gateways import another_gateway, backend_documents
 from tests.e2e.relay import Relay, relay_to
 from tests.e2e.requests import identity
+from tests.patience import PATIENCE_S
 
 TIMEOUT_S = 1
 

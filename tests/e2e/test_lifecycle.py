@@ -11,6 +11,8 @@ from tests.e2e.cluster import Cluster, wait_until
 from tests.e2e.conftest import PORT_OFFSET
 from tests.e2e.playbooks import Run, requests_meanwhile
 
+pytestmark = pytest.mark.slow  # two minutes of playbooks on a cluster
+
 Play = Callable[..., Run]
 # The order of the inventory, in which upgrade.yml goes.
 BACKENDS = ["cuda-0", "rocm-0", "cpu-0"]

@@ -12,9 +12,10 @@ import tritonclient.grpc as triton_grpc
 import tritonclient.http as triton_http
 from tritonclient.utils import InferenceServerException
 
-from tests.e2e.cluster import PATIENCE_S, Cluster, wait_until
+from tests.e2e.cluster import Cluster, wait_until
 from tests.e2e.more_gateways import another_gateway
 from tests.e2e.requests import ROWS, identity, tensor
+from tests.patience import PATIENCE_S
 
 CROWD = 1000
 

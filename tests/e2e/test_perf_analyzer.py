@@ -7,8 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.cluster import PATIENCE_S, Cluster, wait_until
+from tests.e2e.cluster import Cluster, wait_until
 from tests.e2e.perf_analyzer import NoPerfAnalyzerError, environment, program
+from tests.patience import PATIENCE_S
+
+pytestmark = pytest.mark.slow  # fetches perf_analyzer, and a root with the C library that it wants
 
 REQUESTS = 200
 IDENTITY = "-m identity --shape INPUT0:8"

@@ -6,7 +6,8 @@ import subprocess
 
 import pytest
 
-from tests.e2e.cluster import PATIENCE_S, ROOT, Cluster
+from tests.e2e.cluster import ROOT, Cluster
+from tests.patience import PATIENCE_S
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```sh\n(.*?)```", README, flags=re.DOTALL)

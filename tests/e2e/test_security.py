@@ -33,6 +33,7 @@ from tests.e2e.secure_cluster import (
     mode_of,
     secure_cluster,
 )
+from tests.patience import PATIENCE_S
 
 INFER = "/v2/models/identity/infer"
 BODY = infer_body([[1, 2]])
@@ -115,7 +116,7 @@ def test_plain_text_is_refused_over_grpc(secured: SecureCluster, port: str) -> N
         triton_grpc.InferenceServerClient(f"127.0.0.1:{secured.ports[port]}") as plain,
         pytest.raises(InferenceServerException) as caught,
     ):
-        plain.is_server_live({"x-api-key": API_KEY}, client_timeout=20)
+        plain.is_server_live({"x-api-key": API_KEY}, client_timeout=PATIENCE_S)
     assert caught.value.status() == "StatusCode.UNAVAILABLE"
 
 
@@ -129,7 +130,7 @@ def _subscribe(channel: grpc.Channel) -> Any:
     request = DiscoveryRequest(type_url=LISTENER)
     request.node.user_agent_name = "envoy"
     answers = ads_pb2_grpc.AggregatedDiscoveryServiceStub(channel).StreamAggregatedResources(
-        iter([request]), timeout=20
+        iter([request]), timeout=PATIENCE_S
     )
     return next(answers)
 
@@ -173,7 +174,7 @@ client = triton.InferenceServerClient("xds:///identity", creds=grpc.xds_channel_
 rows = numpy.arange(6, dtype=numpy.float32).reshape(2, 3)
 given = triton.InferInput("INPUT0", [2, 3], "FP32")
 given.set_data_from_numpy(rows)
-assert (client.infer("identity", [given], client_timeout=30).as_numpy("OUTPUT0") == rows).all()
+assert (client.infer("identity", [given], client_timeout=PATIENCE_S).as_numpy("OUTPUT0") == rows).all()
 """
 
 
@@ -183,7 +184,7 @@ def _proxyless(secured: SecureCluster, identity: Identity) -> subprocess.Complet
     variable, bootstrap = export.stdout.strip().removeprefix("export ").split("=", 1)
     environment = {variable: bootstrap, "PATH": "/usr/bin"}
     command = [sys.executable, "-c", PROXYLESS]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
 
 
 def test_a_proxyless_client_with_a_certificate_goes_straight_to_the_triton_over_tls(secured: SecureCluster) -> None:
@@ -297,6 +298,6 @@ def test_changed_keys_and_open_health_are_in_force_once_the_router_was_restarted
 def _restart_router(secured: SecureCluster) -> None:
     router = secured.processes["router"]
     router.terminate()
-    router.wait(timeout=30)
+    router.wait(timeout=PATIENCE_S)
     secured.start_router()
     wait_until(secured.is_ready)

@@ -15,8 +15,9 @@ import tritonclient.grpc as triton_grpc
 import tritonclient.http as triton_http
 from tritonclient.utils import InferenceServerException
 
-from tests.e2e.cluster import PATIENCE_S, Cluster, wait_until
+from tests.e2e.cluster import Cluster, wait_until
 from tests.e2e.requests import tensor
+from tests.patience import PATIENCE_S
 
 LENGTH = 6
 Send = Callable[[int | str, int, bool, bool], int]

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE_S
+
 PROJECT = Path(__file__).parents[2]
-WITHIN_S = 60
 
 
 def command(*words: str) -> list[str]:
@@ -26,7 +27,7 @@ def complaint(tmp_path: Path, *words: str, **environment: str) -> str:
         capture_output=True,
         text=True,
         check=False,
-        timeout=WITHIN_S,
+        timeout=PATIENCE_S,
     )
     assert done.returncode == 1
     assert done.stdout == ""
@@ -85,7 +86,7 @@ def test_ctrl_c_ends_a_build_and_what_it_started_with_one_line(tmp_path: Path) -
             assert building.poll() is None
         building.send_signal(signal.SIGINT)
         try:
-            _, said = building.communicate(timeout=WITHIN_S)
+            _, said = building.communicate(timeout=PATIENCE_S)
         finally:
             building.kill()
         assert building.returncode == 130

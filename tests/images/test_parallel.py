@@ -8,12 +8,11 @@ import pytest
 from bimetal.images.errors import ImageError
 from bimetal.images.parallel import Crew, OneAtATime
 from bimetal.images.report import Interrupted
-
-WITHIN_S = 30
+from tests.patience import PATIENCE_S
 
 
 def test_two_workers_work_at_the_same_time() -> None:
-    both = threading.Barrier(2, timeout=WITHIN_S)
+    both = threading.Barrier(2, timeout=PATIENCE_S)
 
     def work(_: str) -> None:
         both.wait()
@@ -38,7 +37,7 @@ def test_after_a_failure_nothing_new_begins_and_what_runs_is_kept() -> None:
         begun.append(name)
         if name == "bad":
             raise ImageError("bad broke.", "mend it")
-        deadline = time.monotonic() + WITHIN_S
+        deadline = time.monotonic() + PATIENCE_S
         while not crew.errors:
             assert time.monotonic() < deadline
             time.sleep(0.001)
@@ -65,12 +64,12 @@ def test_an_interruption_ends_what_runs_and_begins_nothing() -> None:
     def work(name: str) -> None:
         begun.append(name)
         running.set()
-        assert go_on.wait(WITHIN_S)
+        assert go_on.wait(PATIENCE_S)
         raise Interrupted
 
     crew = Crew(["a", "b"], work, workers=1)
     threading.Thread(target=crew.run, daemon=True).start()
-    assert running.wait(WITHIN_S)
+    assert running.wait(PATIENCE_S)
     go_on.set()
     crew.interrupt()
     assert (begun, crew.errors) == (["a"], [])
@@ -79,7 +78,7 @@ def test_an_interruption_ends_what_runs_and_begins_nothing() -> None:
 def test_work_of_one_key_is_done_by_one_at_a_time() -> None:
     one_at_a_time = OneAtATime()
     made: list[str] = []
-    begin = threading.Barrier(4, timeout=WITHIN_S)
+    begin = threading.Barrier(4, timeout=PATIENCE_S)
 
     def work(_: int) -> None:
         begin.wait()
@@ -93,7 +92,7 @@ def test_work_of_one_key_is_done_by_one_at_a_time() -> None:
 
 def test_work_of_another_key_does_not_wait() -> None:
     one_at_a_time = OneAtATime()
-    inside = threading.Barrier(2, timeout=WITHIN_S)
+    inside = threading.Barrier(2, timeout=PATIENCE_S)
 
     def work(key: str) -> None:
         with one_at_a_time.on(key):

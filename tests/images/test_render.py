@@ -11,6 +11,7 @@ from bimetal.images import render
 from bimetal.images.app import app_files
 from bimetal.images.errors import ImageError
 from bimetal.images.matrix import Matrix, Row, choose, load
+from tests.patience import PATIENCE_S
 
 PYTHON_IMAGE = "bimetal-build/python:1"
 
@@ -47,7 +48,9 @@ def test_hadolint_finds_nothing(name: str) -> None:
     if row.variant.server == "wheel":
         recipes.append(render.python_dockerfile(row, "base:1", "3.11"))
     for text in recipes:
-        linted = subprocess.run(["hadolint", "-"], input=text, capture_output=True, text=True, check=False, timeout=60)
+        linted = subprocess.run(
+            ["hadolint", "-"], input=text, capture_output=True, text=True, check=False, timeout=PATIENCE_S
+        )
         assert linted.stdout == ""
         assert linted.returncode == 0
 

@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from bimetal.resources import resource
+from tests.patience import PATIENCE_S
 
 SCRIPT = resource("images/rootfs") / "router/opt/bimetal/healthcheck"
 
@@ -47,7 +48,7 @@ def healthcheck(tmp_path: Path, router: int, gateway: int, **security: Any) -> s
         capture_output=True,
         text=True,
         check=False,
-        timeout=30,
+        timeout=PATIENCE_S,
     )
 
 

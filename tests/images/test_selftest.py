@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from bimetal.resources import resource
+from tests.patience import PATIENCE_S
 
 COMMON = resource("images/rootfs") / "common/opt/bimetal"
 FACTS: dict[str, Any] = {"name": "cpu:x", "kind": "train", "vendor": "cpu", "server": "wheel", "provider": "x"}
@@ -81,7 +82,7 @@ def self_test(tmp_path: Path, check: str) -> subprocess.CompletedProcess[str]:
     )
     (tmp_path / "image.json").write_text(json.dumps(FACTS))
     return subprocess.run(
-        [sys.executable, str(tmp_path / "selftest")], capture_output=True, text=True, check=False, timeout=60
+        [sys.executable, str(tmp_path / "selftest")], capture_output=True, text=True, check=False, timeout=PATIENCE_S
     )
 
 

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from bimetal.resources import resource
+from tests.patience import PATIENCE_S
 
 SERVE = resource("images/rootfs") / "triton/opt/bimetal/serve"
-WITHIN_S = 30
 AN_HOUR = "3600"
 # Tells its port and what happens to it, line by line; ends well at SIGTERM.
 FAKE_TRITON = """
@@ -85,7 +85,7 @@ def serve(free_port: int, prefix: str) -> Iterator[Serve]:
     yield start
     for process in running:
         process.kill()
-        process.communicate(timeout=WITHIN_S)
+        process.communicate(timeout=PATIENCE_S)
 
 
 def triton(answer: int = 200) -> list[str]:
@@ -104,7 +104,7 @@ def test_a_server_is_marked_before_it_gets_the_signal(serve: Serve) -> None:
     process = serve(*triton(), delay="0.1")
     process.send_signal(signal.SIGTERM)
     assert [line(process), line(process)] == [TOLD, "signal"]
-    assert process.wait(WITHIN_S) == 0
+    assert process.wait(PATIENCE_S) == 0
     assert not list(Path("/dev/shm").glob(f"bimetal-stopping-{process.pid}"))
 
 
@@ -114,11 +114,11 @@ def test_a_marked_server_goes_on_serving_and_a_second_signal_is_passed_on_at_onc
     assert line(process) == TOLD
     assert process.stderr is not None
     assert "nothing new for 3600 s, then SIGTERM" in process.stderr.readline()
-    with urllib.request.urlopen(f"http://127.0.0.1:{free_port}/", timeout=WITHIN_S) as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{free_port}/", timeout=PATIENCE_S) as answer:
         assert answer.status == 200
     process.send_signal(signal.SIGTERM)
     assert line(process) == "signal"
-    assert process.wait(WITHIN_S) == 0
+    assert process.wait(PATIENCE_S) == 0
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
@@ -126,14 +126,14 @@ def test_ctrl_c_and_a_closed_terminal_end_it_as_well(serve: Serve, number: int) 
     process = serve(*triton(), delay="0")
     process.send_signal(number)
     assert [line(process), line(process)] == [TOLD, "signal"]
-    assert process.wait(WITHIN_S) == 0
+    assert process.wait(PATIENCE_S) == 0
 
 
 def test_a_server_that_does_not_take_the_mark_gets_the_signal_at_once(serve: Serve) -> None:
     process = serve(*triton(answer=501))
     process.send_signal(signal.SIGTERM)
     assert [line(process), line(process)] == [TOLD, "signal"]
-    _, said = process.communicate(timeout=WITHIN_S)
+    _, said = process.communicate(timeout=PATIENCE_S)
     assert "cannot be told that it is about to stop (HTTP Error 501" in said
     assert process.returncode == 0
 
@@ -142,23 +142,23 @@ def test_a_server_that_is_not_up_yet_gets_the_signal_at_once(serve: Serve) -> No
     process = serve("sh", "-c", "trap 'echo signal; exit 7' TERM; echo up; while :; do sleep 0.01; done")
     process.send_signal(signal.SIGTERM)
     assert line(process) == "signal"
-    assert process.wait(WITHIN_S) == 7
+    assert process.wait(PATIENCE_S) == 7
 
 
 @pytest.mark.parametrize(("last", "status"), [("exit 3", 3), ("kill -SEGV $$", 128 + signal.SIGSEGV)])
 def test_its_status_is_the_one_of_the_server(serve: Serve, last: str, status: int) -> None:
-    assert serve("sh", "-c", f"echo up; {last}").wait(WITHIN_S) == status
+    assert serve("sh", "-c", f"echo up; {last}").wait(PATIENCE_S) == status
 
 
 def test_a_server_does_not_outlive_it(serve: Serve) -> None:
     process = serve("sh", "-c", "echo up; exec sleep 3600")
     process.kill()
-    process.communicate(timeout=WITHIN_S)  # ends when the last that holds the output has
+    process.communicate(timeout=PATIENCE_S)  # ends when the last that holds the output has
 
 
 def test_what_a_server_leaves_behind_ends_with_it(serve: Serve) -> None:
     process = serve("sh", "-c", "(trap '' TERM; sleep 3600) & echo up; exit 0")
-    process.communicate(timeout=WITHIN_S)  # ends when the last that holds the output has
+    process.communicate(timeout=PATIENCE_S)  # ends when the last that holds the output has
     assert process.returncode == 0
 
 
@@ -168,7 +168,7 @@ def test_regions_that_a_killed_server_left_are_removed_and_those_of_others_stay(
     other.touch()
     try:
         process = serve("sh", "-c", f"ls /dev/shm/{prefix}left >&2; touch /dev/shm/{prefix}new; echo up; exit 0")
-        assert process.wait(WITHIN_S) == 0
+        assert process.wait(PATIENCE_S) == 0
         assert process.stderr is not None
         assert "No such file" in process.stderr.read()
         assert list(Path("/dev/shm").glob(f"*{prefix}*")) == [other]
@@ -180,6 +180,8 @@ def test_a_command_that_is_none_is_said(serve: Serve, free_port: int) -> None:
     del serve
     own = {"BIMETAL_ADDRESS": "127.0.0.1", "BIMETAL_HTTP_PORT": str(free_port), "BIMETAL_STOP_DELAY": "0"}
     command = [sys.executable, str(SERVE), "/nowhere/tritonserver"]
-    done = subprocess.run(command, env=os.environ | own, capture_output=True, text=True, check=False, timeout=WITHIN_S)
+    done = subprocess.run(
+        command, env=os.environ | own, capture_output=True, text=True, check=False, timeout=PATIENCE_S
+    )
     assert done.returncode == 127
     assert "/nowhere/tritonserver cannot be run: " in done.stderr

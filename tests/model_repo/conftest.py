@@ -23,8 +23,7 @@ import pytest
 
 from bimetal.model_repo.build import build
 from bimetal.model_repo.sources import load_sources
-
-READY_WITHIN_S = 90.0
+from tests.patience import PATIENCE_S
 
 
 class FakeTensor:
@@ -203,7 +202,7 @@ def triton(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Triton]:
         yield server
     finally:
         process.terminate()
-        process.wait(timeout=40)
+        process.wait(timeout=PATIENCE_S)
 
 
 def _backends(home: Path, folder: Path) -> Path:
@@ -235,7 +234,7 @@ def _free_ports(count: int) -> list[int]:
 
 def _wait_until_ready(process: subprocess.Popen[bytes], server: Triton) -> None:
     interval_s = 0.1
-    for _ in range(int(READY_WITHIN_S / interval_s)):
+    for _ in range(int(PATIENCE_S / interval_s)):
         if _is_ready(server.http_port):
             return
         try:

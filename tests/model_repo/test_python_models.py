@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from bimetal.model_repo.sources import MODELS_DIR
+from tests.patience import PATIENCE_S
 
-SENT_WITHIN_S = 10.0
 A_MINUTE_MS = 60_000
 
 Load = Callable[..., Any]
@@ -34,7 +34,7 @@ def request_slow(fake_pb_utils: Any) -> Request:
 
 
 def next_sent(request: Any) -> tuple[Any, bool]:
-    sent: tuple[Any, bool] = request.sender.sent.get(timeout=SENT_WITHIN_S)
+    sent: tuple[Any, bool] = request.sender.sent.get(timeout=PATIENCE_S)
     return sent
 
 

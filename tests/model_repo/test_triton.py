@@ -14,8 +14,8 @@ from tritonclient.utils import InferenceServerException, np_to_triton_dtype
 
 from bimetal.model_repo.sources import load_sources
 from bimetal.model_repo.weights import obtain
+from tests.patience import PATIENCE_S
 
-ANSWER_WITHIN_S = 30.0
 SOURCES = load_sources()
 Arrays = dict[str, Any]
 Infer = Callable[[str, Arrays], Arrays]
@@ -136,7 +136,7 @@ def test_requests_at_the_same_time_are_batched_and_each_gets_its_own_answer(grpc
             callback=lambda result, error, number=number: results.put((number, result, error)),
         )
     for _ in images:
-        number, result, error = results.get(timeout=ANSWER_WITHIN_S)
+        number, result, error = results.get(timeout=PATIENCE_S)
         assert error is None
         answer = expected("qlinear_block", {"image": images[number]})["features"]
         np.testing.assert_allclose(result.as_numpy("features"), answer)
@@ -154,7 +154,7 @@ def test_a_slow_request_holds_no_other_up_and_can_be_cancelled(grpc_client: Any)
     assert quick.as_numpy("OUTPUT0").shape == (2, 5)
     assert ended.empty()
     pending.cancel()
-    result, error = ended.get(timeout=ANSWER_WITHIN_S)
+    result, error = ended.get(timeout=PATIENCE_S)
     assert result is None
     assert error.status() == "StatusCode.CANCELLED"
 
@@ -173,7 +173,7 @@ class Stream:
         self._client.async_stream_infer("repeat", tensors(triton_grpc, inputs), enable_empty_final_response=True)
         pairs: list[tuple[int, int]] = []
         while True:
-            result, error = self._responses.get(timeout=ANSWER_WITHIN_S)
+            result, error = self._responses.get(timeout=PATIENCE_S)
             if error is not None:
                 raise error
             if result.get_response().parameters["triton_final_response"].bool_param:

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from bimetal.circle.circle import Circle
 from bimetal.fleet.schema import Fleet
 from bimetal.store.store import Store
+from tests.patience import PATIENCE_S
 from tests.router.conftest import observation
 
 NAMES = ("cuda-0", "rocm-0")
@@ -15,7 +16,6 @@ DEGRADED = {"cuda-0": 0.333, "rocm-0": 0.667}
 WITHOUT = {"cuda-0": 0.0, "rocm-0": 1.0}
 LOST = frozenset({"upstream_connection_failure"})
 ECC = "uncorrectable ECC error"
-_PATIENCE_S = 20
 
 
 class Bench:
@@ -37,7 +37,7 @@ class Bench:
 
     async def until(self, shares: dict[str, float]) -> None:
         """Wait until the last published shares of model m are these."""
-        async with asyncio.timeout(_PATIENCE_S):
+        async with asyncio.timeout(PATIENCE_S):
             while not self.published or self.published[-1].get("m") != shares:
                 self._news.clear()
                 await self._news.wait()

@@ -10,7 +10,8 @@ from google.protobuf.message import Message
 from grpc_health.v1 import health_pb2
 from tritonclient.grpc import service_pb2 as pb
 
-PATIENCE_S = 15
+from tests.patience import PATIENCE_S
+
 SERVICE = "/inference.GRPCInferenceService/"
 HEALTH = "/grpc.health.v1.Health/"
 STREAMING = {"ModelStreamInfer", "Watch"}

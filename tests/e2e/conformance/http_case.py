@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-PATIENCE_S = 30
+from tests.patience import PATIENCE_S
 
 COMPARED_HEADERS = ("content-type", "content-encoding", "inference-header-content-length", "endpoint-load-metrics")
 """The headers by which a client reads an answer; the others (date, length, order, case) say nothing about it."""

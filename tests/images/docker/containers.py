@@ -17,8 +17,8 @@ from bimetal.images.bases import BOOTSTRAP_REPOSITORY
 from bimetal.images.cli import CACHE
 from bimetal.images.errors import ImageError
 from bimetal.images.matrix import Row
+from tests.patience import PATIENCE_S
 
-READY_WITHIN_S = 120
 BOOKWORM = f"{BOOTSTRAP_REPOSITORY}:bookworm"
 LOCK = Path(os.environ.get("IMAGES_LOCK") or CACHE / "images.lock.json")
 
@@ -58,13 +58,13 @@ class Running:
 
     def get(self, port: int, path: str) -> str:
         """What it answers over HTTP."""
-        with urllib.request.urlopen(f"http://{self.address(port)}{path}", timeout=10) as answer:
+        with urllib.request.urlopen(f"http://{self.address(port)}{path}", timeout=PATIENCE_S) as answer:
             text: str = answer.read().decode()
         return text
 
     def wait_until_healthy(self) -> None:
         """Wait for the image's own health check to say so."""
-        deadline = time.monotonic() + READY_WITHIN_S
+        deadline = time.monotonic() + PATIENCE_S
         while True:
             self.container.reload()
             state = self.container.attrs["State"]

@@ -16,9 +16,9 @@ from bimetal.images.errors import EngineError
 from bimetal.images.report import Report
 from tests.images.docker.containers import wait
 from tests.images.test_bad_input import complaint
+from tests.patience import PATIENCE_S
 
 SIZE_MB = 96
-STARTS_WITHIN_S = 60
 # What an engine needs at its start, and no bridge: nothing here talks to anyone.
 OPTIONS = ("--bridge=none", "--iptables=false", "--ip-masq=false", "--ip-forward=false", "--storage-driver=overlay2")
 
@@ -39,10 +39,10 @@ def small_engine(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.M
     try:
         with log.open("wb") as out, subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT) as running:
             try:
-                wait(socket.exists, STARTS_WITHIN_S, "no engine", lambda: running.poll() is None)
+                wait(socket.exists, PATIENCE_S, "no engine", lambda: running.poll() is None)
                 monkeypatch.setenv("DOCKER_HOST", f"unix://{socket}")
                 client = docker.from_env()
-                wait(lambda: answers(client), STARTS_WITHIN_S, "the engine does not answer")
+                wait(lambda: answers(client), PATIENCE_S, "the engine does not answer")
                 yield client
                 client.close()
             finally:

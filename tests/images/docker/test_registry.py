@@ -17,10 +17,10 @@ from bimetal.images.engine import Engine
 from bimetal.images.errors import RegistryError
 from bimetal.images.report import Report
 from tests.images.docker.containers import Running, wait
+from tests.patience import PATIENCE_S
 
 SERVER = "bimetal-images-test/registry:1"
 STORAGE = "/var/lib/docker-registry/docker/registry/v2"
-ANSWERS_WITHIN_S = 30
 
 
 # Debian's own asks for a password.
@@ -79,7 +79,7 @@ def registry(engine: Engine, client: Any, bookworm: str) -> Iterator[Registry]:
     container = client.containers.run(SERVER, command, detach=True, ports={"5000/tcp": ("127.0.0.1", 0)})
     try:
         served = Registry(Running(container))
-        wait(served.answers, ANSWERS_WITHIN_S, "the registry does not answer")
+        wait(served.answers, PATIENCE_S, "the registry does not answer")
         yield served
     finally:
         container.remove(force=True)

@@ -13,8 +13,7 @@ from bimetal.images.matrix import Row
 from tests.images.docker.containers import Image, Running, Start
 from tests.images.docker.levels import alarming, on_every_image_of, rows
 from tests.images.docker.test_triton import POOLS, VALUES, echoed
-
-READY_WITHIN_S = 120
+from tests.patience import PATIENCE_S
 
 
 @on_every_image_of("router")
@@ -90,7 +89,7 @@ def fleet_of(tritons: list[tuple[Row, str]]) -> dict[str, Any]:
 def wait_until_all_serve(gateway: str, tritons: list[Running]) -> None:
     """Requests through the gateway until each Triton has counted one: the router has to have probed them before."""
     client = triton_http.InferenceServerClient(gateway)
-    deadline = time.monotonic() + READY_WITHIN_S
+    deadline = time.monotonic() + PATIENCE_S
     while not client.is_model_ready("identity"):
         assert time.monotonic() < deadline, "the gateway has no home for identity"
         time.sleep(0.1)

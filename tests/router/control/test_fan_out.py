@@ -19,6 +19,7 @@ from bimetal.fleet.schema import Fleet
 from bimetal.policy.table import decide
 from bimetal.security.dialing import Dialer
 from bimetal.state.fleet_state import FleetState
+from tests.patience import PATIENCE_S
 
 Run = Callable[[Coroutine[Any, Any, Any]], Any]
 LOAD = "/v2/repository/models/m/load"
@@ -76,7 +77,7 @@ async def load_over_grpc(circle: Any, backends: Backends) -> tuple[str, str]:
     try:
         async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
             stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
-            await stub.RepositoryModelLoad(pb.RepositoryModelLoadRequest(model_name="m"), timeout=30)
+            await stub.RepositoryModelLoad(pb.RepositoryModelLoadRequest(model_name="m"), timeout=PATIENCE_S)
     except grpc.aio.AioRpcError as error:
         return error.code().name, error.details() or ""
     finally:

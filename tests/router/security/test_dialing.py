@@ -13,6 +13,7 @@ from bimetal.fleet.schema import Backend
 from bimetal.fleet.security import InternalTls
 from bimetal.security.dialing import Dialer, server_credentials
 from tests.e2e.secure_cluster import Authority, Identity
+from tests.patience import PATIENCE_S
 
 RunAsync = Callable[[Coroutine[Any, Any, Any]], Any]
 
@@ -53,7 +54,7 @@ def _ask(run_async: RunAsync, channel_of: Callable[[], grpc.aio.Channel]) -> grp
     async def ask() -> grpc.StatusCode:
         async with channel_of() as channel:
             try:
-                await health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=10)
+                await health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=PATIENCE_S)
             except grpc.aio.AioRpcError as error:
                 return error.code()
         return grpc.StatusCode.OK

@@ -8,6 +8,7 @@ import yaml
 
 from bimetal.fleet.file import load_fleet
 from bimetal.security.files import check_security_files
+from tests.patience import PATIENCE_S
 
 DOCS = Path(__file__).parents[3] / "docs/security.md"
 
@@ -16,7 +17,7 @@ def test_the_documented_commands_make_what_the_documented_section_names(tmp_path
     text = DOCS.read_text().replace("/etc/bimetal", str(tmp_path))
     (commands,) = re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
     (section,) = re.findall(r"```yaml\n(security:.*?)backends:", text, re.DOTALL)
-    subprocess.run(["bash", "-euc", commands], check=True, capture_output=True, timeout=60)
+    subprocess.run(["bash", "-euc", commands], check=True, capture_output=True, timeout=PATIENCE_S)
     ports = {"http_port": 1, "grpc_port": 2, "metrics_port": 3}
     fleet = {
         "version": 1,
@@ -32,4 +33,4 @@ def test_the_documented_commands_make_what_the_documented_section_names(tmp_path
     check_security_files(file, load_fleet(file))
     for name in ("host", "cuda-0", "client"):
         verify = ["openssl", "verify", "-CAfile", "ca.crt", f"{name}.crt"]
-        subprocess.run(verify, cwd=tmp_path, check=True, capture_output=True, timeout=60)
+        subprocess.run(verify, cwd=tmp_path, check=True, capture_output=True, timeout=PATIENCE_S)

@@ -25,6 +25,7 @@ from bimetal.model_repo.weights import obtain
 from bimetal.split.repository import PIPELINE
 from tests.e2e.cluster import wait_until
 from tests.model_repo.conftest import _backends, _environment, _free_ports, _is_ready
+from tests.patience import PATIENCE_S
 
 SOURCES = load_sources()
 RETRY_AFTER_S = 0.5
@@ -102,7 +103,7 @@ class SplitCluster:
 
     def stop(self, pool: str) -> None:
         self.processes[pool].terminate()
-        self.processes[pool].wait(timeout=40)
+        self.processes[pool].wait(timeout=PATIENCE_S)
 
     def start_router(self) -> None:
         bimetal = [sys.executable, "-c", "from bimetal.cli.main import main; main()"]
@@ -126,7 +127,7 @@ class SplitCluster:
     def answered(self, model: str, path: str) -> int:
         """The pipeline's own counter: requests to `model` that `path` (segments, whole) answered."""
         url = f"http://127.0.0.1:{self.ports['cuda'][2]}/metrics"
-        with urllib.request.urlopen(url, timeout=10) as answer:
+        with urllib.request.urlopen(url, timeout=PATIENCE_S) as answer:
             lines = answer.read().decode().splitlines()
         wanted = f'bimetal_split_requests_total{{model="{model}_split",path="{path}"}} '
         return sum(int(float(line.removeprefix(wanted))) for line in lines if line.startswith(wanted))
@@ -175,7 +176,7 @@ def split_cluster(tmp_path_factory: pytest.TempPathFactory, real_files: Mapping[
         for process in cluster.processes.values():
             process.terminate()
         for process in cluster.processes.values():
-            process.wait(timeout=40)
+            process.wait(timeout=PATIENCE_S)
 
 
 def _write_split(name: str, file: Path, folder: Path, gateway_port: int) -> dict[str, Any]:

@@ -11,8 +11,8 @@ import pytest
 from tritonclient.grpc import InferenceServerException
 
 from tests.e2e.cluster import wait_until
+from tests.patience import PATIENCE_S
 
-ANSWER_WITHIN_S = 30.0
 RANDOM = np.random.RandomState(11)
 REQUESTS: Mapping[str, dict[str, Any]] = {
     "ocr_det": {"x": RANDOM.uniform(-1, 1, (2, 3, 64, 96)).astype(np.float32)},
@@ -59,7 +59,7 @@ def test_requests_at_the_same_time_are_batched_and_each_gets_its_own_answer(
             callback=lambda result, error, number=number: results.put((number, result, error)),
         )
     for _ in requests:
-        number, result, error = results.get(timeout=ANSWER_WITHIN_S)
+        number, result, error = results.get(timeout=PATIENCE_S)
         assert error is None
         answered = {"target_label": result.as_numpy("target_label")}
         assert_same(answered, whole(real_files["file_type"], requests[number]))

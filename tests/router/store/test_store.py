@@ -17,6 +17,7 @@ from bimetal.errors import StoreError
 from bimetal.state.event import Event
 from bimetal.store.database import MOST_S
 from bimetal.store.store import NOTHING, Held, Record, Store, _settle
+from tests.patience import PATIENCE_S
 from tests.postgres import Postgres
 
 DEGRADED = Breaker(State.DEGRADED, 1, tier=Tier.TRANSIENT, reason="reset")
@@ -96,12 +97,12 @@ def test_two_gateways_at_once_make_one_incident_and_one_event(open_store: Callab
     def gateway(name: str) -> int:
         store, base = open_store(), dict.fromkeys("ab", NOTHING)
         for number in range(1, rounds + 1):
-            together.wait(timeout=10)
+            together.wait(timeout=PATIENCE_S)
             said = replace(DEGRADED, reason=f"reset, says {name}")
             ours = {n: replace(h.shared, breaker=said, incidents=h.shared.incidents + 1) for n, h in base.items()}
             events = [Event(float(number), n, "breaker", said.reason, key=f"breaker {number}") for n in base]
             base = dict(store.exchange(ours, base, events).held)
-            together.wait(timeout=10)
+            together.wait(timeout=PATIENCE_S)
             base = dict(store.exchange({n: h.shared for n, h in base.items()}, base).held)
         return sum(h.shared.incidents for h in base.values())
 
@@ -117,7 +118,7 @@ def test_two_gateways_at_once_make_an_empty_database_theirs(open_store: Callable
 
     def gateway(name: str) -> None:
         store = open_store()
-        together.wait(timeout=10)
+        together.wait(timeout=PATIENCE_S)
         store.exchange({name: FAULTED}, {}, [Event(1.0, name, "probe", "x")])
 
     with ThreadPoolExecutor(4) as threads:
@@ -139,7 +140,7 @@ def test_documents_are_numbered_without_a_gap_whoever_writes_them(open_store: Ca
     def gateway(name: str) -> list[int]:
         store = open_store()
         store.records("lessons")
-        together.wait(timeout=10)
+        together.wait(timeout=PATIENCE_S)
         return [store.record(Record("lessons", 1.0, name, "{}")) for _ in range(5)]
 
     with ThreadPoolExecutor(3) as threads:
@@ -157,7 +158,7 @@ for _ in range(10):
 """
     command = [sys.executable, "-c", script]
     processes = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
-    numbers = [int(line) for each in processes for line in each.communicate(timeout=60)[0].split()]
+    numbers = [int(line) for each in processes for line in each.communicate(timeout=PATIENCE_S)[0].split()]
     assert [each.returncode for each in processes] == [0, 0]
     assert sorted(numbers) == list(range(1, 21))
 
@@ -205,7 +206,7 @@ def test_a_server_that_hangs_is_given_up_in_time(postgres: Postgres) -> None:
         for _connected in (True, False):
             given_up = pool.submit(store.exchange, {"a": FAULTED}, {})
             with pytest.raises(StoreError, match="cannot be read"):
-                given_up.result(timeout=20 * MOST_S)
+                given_up.result(timeout=PATIENCE_S * MOST_S)
     assert held(store, "a") == {"a": FAULTED}
     store.close()
 
