@@ -13,7 +13,7 @@ from rich.table import Table
 
 from bench.world import Policy, Run, Server, Shares, World, run
 from bimetal.breaker.outcome import Try
-from bimetal.fleet.schema import LearningSettings
+from bimetal.fleet.settings import LearningSettings
 from bimetal.learning.bandit import learn, with_floor
 from bimetal.learning.learner import Learner
 from bimetal.policy.weights import load_factor

@@ -174,7 +174,7 @@ client = triton.InferenceServerClient("xds:///identity", creds=grpc.xds_channel_
 rows = numpy.arange(6, dtype=numpy.float32).reshape(2, 3)
 given = triton.InferInput("INPUT0", [2, 3], "FP32")
 given.set_data_from_numpy(rows)
-assert (client.infer("identity", [given], client_timeout=PATIENCE_S).as_numpy("OUTPUT0") == rows).all()
+assert (client.infer("identity", [given], client_timeout=120).as_numpy("OUTPUT0") == rows).all()
 """
 
 

@@ -88,3 +88,9 @@ def test_qlinear_block_is_the_float_convolution_within_the_quantisation_error(
     difference = np.abs(features - convolution(image.astype(np.float64), kernel, bias))
     assert (difference <= allowed[None, :, None, None] * (1 + 1e-6)).all()
     assert features.std() > 4 * allowed.max(), "the features should stand out of the error"
+
+
+def test_no_two_products_of_qlinear_block_leave_16_bits_where_a_processor_without_vnni_adds_them() -> None:
+    # VPMADDUBSW: uint8 x int8 + uint8 x int8 in a signed 16-bit lane; which two weights meet is the kernel's choice.
+    largest = np.sort(np.abs(constants(generate("qlinear_block"))["kernel"].astype(int)).ravel())[-2:]
+    assert 255 * largest.sum() <= 2**15 - 1

@@ -15,7 +15,7 @@ survive a restart of the router.
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from bimetal.fleet.schema import BreakerSettings
+from bimetal.fleet.settings import BreakerSettings
 
 
 class State(StrEnum):

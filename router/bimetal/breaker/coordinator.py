@@ -6,7 +6,7 @@ from dataclasses import replace
 from bimetal.breaker.breaker import NEW, Breaker, Tier, fail, succeed, tick
 from bimetal.breaker.outcome import Effect, Outcome
 from bimetal.breaker.shared import UNKNOWN, Shared
-from bimetal.fleet.schema import BreakerSettings
+from bimetal.fleet.settings import BreakerSettings
 from bimetal.state.event import Event, storable
 
 

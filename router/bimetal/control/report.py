@@ -7,7 +7,8 @@ from typing import Any
 
 from bimetal.breaker.breaker import NEW, Breaker
 from bimetal.errors import UnknownModelError
-from bimetal.fleet.schema import Fleet, LearningSettings
+from bimetal.fleet.schema import Fleet
+from bimetal.fleet.settings import LearningSettings
 from bimetal.learning.bandit import prior_part
 from bimetal.learning.evidence import Evidence
 from bimetal.policy.table import Candidate, RoutingTable

@@ -9,9 +9,17 @@ from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from bimetal.fleet.security import Gap, Security
+from bimetal.fleet.settings import (
+    BreakerSettings,
+    LearningSettings,
+    ModelSettings,
+    PolicySettings,
+    ProbeSettings,
+    Section,
+)
 from bimetal.fleet.store_url import StoreUrl, leaves_unprotected, parse_store_url, sqlite_url
 
 Port = int
@@ -32,17 +40,17 @@ def join_host_port(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Gateway(_Section):
+class Gateway(Section):
     """Where Envoy listens. `admin_port` is Envoy's own and stays on loopback."""
 
     host: str = "127.0.0.1"
+    """Address that both listeners bind; one that other hosts reach needs `security.gateway`."""
     http_port: Port = Field(default=8000, ge=1, le=65535)
+    """Triton's HTTP, for clients."""
     grpc_port: Port = Field(default=8001, ge=1, le=65535)
+    """Triton's gRPC, for clients."""
     admin_port: Port = Field(default=18901, ge=1, le=65535)
+    """Envoy's own administration."""
     workers: int | None = Field(default=None, ge=1, le=256)
     """Envoy worker threads; None lets Envoy take one per core."""
     max_request_bytes: int = Field(default=256 * 2**20, ge=2**20, le=2**31 - 1)
@@ -59,127 +67,58 @@ class Gateway(_Section):
     client's deadline never does."""
 
 
-class RouterAddress(_Section):
+class RouterAddress(Section):
     """Where the router listens: HTTP for metrics, admin API and control answers; gRPC for xDS and feedback."""
 
     host: str = "127.0.0.1"
+    """Address that both ports bind; another one than loopback needs `security.internal`."""
     http_port: Port = Field(default=8002, ge=1, le=65535)
+    """Metrics, admin API and control answers."""
     xds_port: Port = Field(default=18900, ge=1, le=65535)
+    """gRPC: xDS, access logs and ext_proc."""
 
 
-class BreakerSettings(_Section):
-    """When a backend is degraded, isolated, and for how long (seconds)."""
-
-    degrade_after: int = Field(default=1, ge=1)
-    isolate_after: int = Field(default=3, ge=1)
-    recover_after: int = Field(default=10, ge=1)
-    transient_cooldown_s: float = Field(default=300, gt=0)
-    persistent_cooldown_s: float = Field(default=1800, gt=0)
-    degraded_weight: float = Field(default=0.5, gt=0, le=1)
-
-    @model_validator(mode="after")
-    def _isolation_comes_after_degradation(self) -> Self:
-        if self.isolate_after <= self.degrade_after:
-            raise ValueError(f"isolate_after must be above degrade_after ({self.degrade_after})")
-        return self
-
-
-class PolicySettings(_Section):
-    """How observations become weights."""
-
-    pending_half: float = Field(default=32, gt=0)
-    """Requests waiting in a backend's queues at which its weight is halved."""
-    cool_margin_c: float = Field(default=10, gt=0)
-    """°C below the temperature at which a device slows down from which on its heat does not matter."""
-    retry_percent: float = Field(default=20, ge=0, le=100)
-    retry_min_concurrent: int = Field(default=64, ge=0)
-    """Retries always allowed at once. Peers have 3; losing one backend with more than 3 requests in
-    flight then shows clients errors, so the floor is what one backend may have in flight."""
-
-
-class ProbeSettings(_Section):
-    """How often the router looks at each Triton, in seconds."""
-
-    interval_s: float = Field(default=0.25, ge=0.02)
-    timeout_s: float = Field(default=2.0, gt=0)
-    config_refresh_s: float = Field(default=60.0, gt=0)
-    """How long a model's configuration may be remembered while its READY versions do not change."""
-    gpu_metrics_interval_s: float = Field(default=15.0, gt=0)
-    gpu_metrics_stale_s: float = Field(default=180.0, gt=0)
-    """Age from which GPU metrics say nothing; the role gpu_probe writes them every 60 s."""
-
-
-class LearningSettings(_Section):
-    """How measured service times move the weights; docs/learning.md gives the reasons."""
-
-    enabled: bool = True
-    prior_requests: float = Field(default=10, gt=0)
-    """How many measured requests the operator score and the bandwidth count as."""
-    lesson_requests: float = Field(default=20, ge=0)
-    """How many measured requests the learned time of a pool (`bimetal learn`) counts as."""
-    floor: float = Field(default=0.03, ge=0, le=0.2)
-    """Least share of an able backend of the best operator class, so that a wrong belief can be corrected."""
-    sharpness: float = Field(default=4, gt=0, le=10)
-    """Weight ~ (1 / time) ** sharpness: 1 shares in proportion to speed, more prefers the fastest."""
-    indifference: float = Field(default=0.2, ge=0, le=2)
-    """A backend that takes up to this much longer than the fastest counts as equally fast."""
-    half_life_requests: float = Field(default=64, gt=0)
-    half_life_s: float = Field(default=3600, gt=0)
-    most_waiting: float = Field(default=1, gt=0)
-    """While at least this many requests wait in a backend's queues, times tell of the queue, not of the device."""
-    interval_s: float = Field(default=2, gt=0)
-    """Least time between two changes of what is believed of one model."""
-
-
-class ModelSettings(_Section):
-    """What the router should do differently for one model.
-
-    Devices differ in the batches that they like (AMD multiples of 32, NVIDIA of 8), so large requests may be shared
-    out differently from small ones.
-    """
-
-    large_from: int = Field(ge=2)
-    """Batch dimension from which a request is large."""
-    large: dict[str, float] = Field(min_length=1)
-    """Pool → factor (above 0, at most 1) on its weight for large requests; a pool that is not named keeps 1."""
-
-    @model_validator(mode="after")
-    def _factors_are_fractions(self) -> Self:
-        wrong = {pool: f for pool, f in self.large.items() if not 0 < f <= 1}
-        if wrong:
-            raise ValueError(f"large: factors must be above 0 and at most 1, not {wrong}")
-        return self
-
-
-class Pool(_Section):
+class Pool(Section):
     """The Tritons of one stack: they share vendor, execution provider and model repository."""
 
     vendor: Vendor
+    """Whose accelerators the pool's backends have."""
     provider: Provider
+    """onnxruntime's execution provider there: whose operator scores count."""
     repository: Path
+    """The pool's model repository, as the router's host sees it: it reads the models' operators."""
 
 
-class Device(_Section):
+class Device(Section):
     """One accelerator of a backend; None where the fact is not known."""
 
     model: str
+    """As the vendor names it."""
     memory_bandwidth_gbs: float | None = Field(default=None, gt=0)
+    """Of its own memory, in 10^9 bytes a second."""
     pci: str | None = Field(default=None, pattern=r"^[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$")
     """Its PCI address, as the role gpu_probe writes it."""
 
 
-class Backend(_Section):
+class Backend(Section):
     """One Triton server. `host` is an IP address: Envoy takes no names in endpoints that come over xDS."""
 
     name: str = _NAME
+    """Unique in the fleet; letters, digits, `.`, `_`, `-`."""
     pool: str
+    """One of `pools`."""
     host: IPv4Address | IPv6Address
+    """IP address of the server."""
     http_port: Port = _PORT
+    """Of Triton's HTTP service."""
     grpc_port: Port = _PORT
+    """Of Triton's gRPC service."""
     metrics_port: Port = _PORT
+    """Of Triton's metrics."""
     compute: Literal["gpu", "cpu"] = "gpu"
     """What really computes there; `cpu` on a machine without the pool's accelerator."""
     devices: tuple[Device, ...] = ()
+    """Its accelerators; without any, nothing is known of its bandwidth."""
     gpu_metrics_url: str | None = Field(default=None, pattern=r"^https?://[^\s/]+")
     """node_exporter of its host, with the metrics of the role gpu_probe. Counted are the devices that have a `pci`; if
     none has, all GPUs of the host."""
@@ -213,23 +152,35 @@ class Backend(_Section):
         return sum(known) if known and len(known) == len(self.devices) else None
 
 
-class Fleet(_Section):
+class Fleet(Section):
     """The whole fleet file."""
 
     version: Literal[1]
+    """Of this format."""
     state_dir: Path
+    """Folder for what the router keeps: store, journal, bootstraps, calibrations, verified operators."""
     gateway: Gateway = Gateway()
+    """Where clients connect."""
     router: RouterAddress = RouterAddress()
+    """Where the router listens."""
     breaker: BreakerSettings = BreakerSettings()
+    """When a backend is taken out, and for how long."""
     policy: PolicySettings = PolicySettings()
+    """How observations become weights."""
     probes: ProbeSettings = ProbeSettings()
+    """How often Tritons are looked at."""
     learning: LearningSettings = LearningSettings()
+    """How measured service times move the weights."""
     security: Security = Security()
+    """Certificates, keys and tokens, by path."""
     store_url: StoreUrl | None = None
     """Where the gateways of one cluster share their state; None: a file in `state_dir`, for one gateway."""
     models: dict[str, ModelSettings] = Field(default_factory=dict)
+    """Model → what is different for it."""
     pools: dict[str, Pool] = Field(min_length=1)
+    """Name → pool."""
     backends: tuple[Backend, ...] = Field(min_length=1)
+    """The Triton servers."""
 
     @model_validator(mode="after")
     def _names_fit_together(self) -> Self:

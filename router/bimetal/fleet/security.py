@@ -5,7 +5,9 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, model_validator
+from pydantic import AfterValidator, model_validator
+
+from bimetal.fleet.settings import Section
 
 
 def _absolute(path: Path) -> Path:
@@ -18,16 +20,13 @@ def _absolute(path: Path) -> Path:
 SecurityFile = Annotated[Path, AfterValidator(_absolute)]
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class GatewaySecurity(_Part):
+class GatewaySecurity(Section):
     """What clients meet at the gateway."""
 
     certificate: SecurityFile | None = None
     """PEM chain of the gateway, its own certificate first; both listeners then speak TLS only."""
     private_key: SecurityFile | None = None
+    """PEM key of `certificate`; mode 0600."""
     api_keys: SecurityFile | None = None
     """One key per line, `#` begins a comment; mode 0600. Every request then needs one of them."""
     open_health: bool = False
@@ -40,15 +39,18 @@ class GatewaySecurity(_Part):
         return self
 
 
-class InternalTls(_Part):
+class InternalTls(Section):
     """Mutual TLS between router, gateway, Tritons and proxyless clients: one CA, and this host's identity.
 
     The certificate is made out to the router's `host`; that of a Triton to the name of its backend.
     """
 
     ca: SecurityFile
+    """PEM certificate of the authority that all of them trust."""
     certificate: SecurityFile
+    """PEM certificate of this host."""
     private_key: SecurityFile
+    """Its PEM key; mode 0600."""
 
 
 class Gap(NamedTuple):
@@ -58,12 +60,15 @@ class Gap(NamedTuple):
     text: str
 
 
-class Security(_Part):
+class Security(Section):
     """Nothing is demanded on loopback; elsewhere everything is, unless `insecure` lets it pass."""
 
     insecure: bool = False
+    """Lets addresses be bound that others reach without what should protect them."""
     gateway: GatewaySecurity = GatewaySecurity()
+    """What clients meet at the gateway."""
     internal: InternalTls | None = None
+    """Mutual TLS behind the gateway; None: plain text, on loopback only."""
     admin_token: SecurityFile | None = None
     """File with the token that opens the admin API and loading of models; mode 0600."""
     open_metrics: bool = True

@@ -19,7 +19,7 @@ from envoy.service.ext_proc.v3.external_processor_pb2 import (
     TrailersResponse,
 )
 
-from bimetal.fleet.schema import ModelSettings
+from bimetal.fleet.settings import ModelSettings
 from bimetal.gateway.first_message import Facts, FirstMessage, UnreadableMessageError
 from bimetal.xds.names import INFER_PATH, ROUTE_HEADER, SEQUENCE_HEADER
 

@@ -17,7 +17,7 @@ import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from bimetal.fleet.schema import LearningSettings
+from bimetal.fleet.settings import LearningSettings
 from bimetal.learning.evidence import Evidence
 
 _MOST_FLOORED = 0.5

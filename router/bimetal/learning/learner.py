@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 
 from bimetal.breaker.outcome import Try
-from bimetal.fleet.schema import LearningSettings
+from bimetal.fleet.settings import LearningSettings
 from bimetal.learning.documents import ArmRecord, BeliefRecord, Lessons, PoolTime, Statistics
 from bimetal.learning.evidence import Beliefs, Evidence, Key, combine
 from bimetal.learning.sketch import Sketch

@@ -20,7 +20,7 @@ known one. An unknown temperature or load changes nothing.
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from bimetal.fleet.schema import LearningSettings
+from bimetal.fleet.settings import LearningSettings
 from bimetal.learning.bandit import Lesson, learn
 from bimetal.learning.evidence import Evidence
 from bimetal.operators.preference import operator_factors

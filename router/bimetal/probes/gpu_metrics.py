@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import aiohttp
 from prometheus_client.parser import text_string_to_metric_families
 
-from bimetal.fleet.schema import Backend, ProbeSettings
+from bimetal.fleet.schema import Backend
+from bimetal.fleet.settings import ProbeSettings
 from bimetal.state.observation import ThermalReading
 
 _NOW = "bimetal_gpu_temperature_celsius"

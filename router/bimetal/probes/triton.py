@@ -9,7 +9,8 @@ import structlog
 import tritonclient.grpc.aio as triton
 from tritonclient.utils import InferenceServerException
 
-from bimetal.fleet.schema import Backend, ProbeSettings
+from bimetal.fleet.schema import Backend
+from bimetal.fleet.settings import ProbeSettings
 from bimetal.probes.metrics_text import pending_requests
 from bimetal.security.dialing import Dialer
 from bimetal.state.observation import Observation, ServedModel

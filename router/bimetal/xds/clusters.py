@@ -11,7 +11,8 @@ from envoy.config.core.v3.health_check_pb2 import HealthStatus
 from envoy.config.endpoint.v3.endpoint_components_pb2 import LbEndpoint
 from envoy.config.endpoint.v3.endpoint_pb2 import ClusterLoadAssignment
 
-from bimetal.fleet.schema import Fleet, PolicySettings
+from bimetal.fleet.schema import Fleet
+from bimetal.fleet.settings import PolicySettings
 from bimetal.policy.table import ModelRoute
 from bimetal.xds.message import extension, parse, typed
 from bimetal.xds.names import SEQUENCE_HEADER, cluster_name

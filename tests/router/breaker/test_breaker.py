@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bimetal.breaker.breaker import NEW, Breaker, State, Tier, fail, succeed, tick
-from bimetal.fleet.schema import BreakerSettings
+from bimetal.fleet.settings import BreakerSettings
 
 SETTINGS = BreakerSettings()
 

@@ -4,7 +4,7 @@ from bimetal.breaker.breaker import NEW, Breaker, State, Tier
 from bimetal.breaker.coordinator import Coordinator
 from bimetal.breaker.outcome import Effect, Outcome
 from bimetal.breaker.shared import Shared
-from bimetal.fleet.schema import BreakerSettings
+from bimetal.fleet.settings import BreakerSettings
 
 LOST = Outcome(Effect.LOST, Tier.TRANSIENT, "reset")
 TIMEOUT = Outcome(Effect.FAILURE, Tier.TRANSIENT, "no answer")

@@ -11,7 +11,7 @@ from bimetal.breaker.breaker import NEW, Breaker, State, Tier
 from bimetal.breaker.coordinator import Coordinator
 from bimetal.breaker.outcome import Effect, Outcome
 from bimetal.breaker.shared import Shared, Switch, alike, caught_up, merge, news
-from bimetal.fleet.schema import BreakerSettings
+from bimetal.fleet.settings import BreakerSettings
 
 DEGRADED = Breaker(State.DEGRADED, 1, tier=Tier.TRANSIENT, reason="reset")
 ISOLATED = Breaker(State.ISOLATED, 3, tier=Tier.TRANSIENT, until=300.0, reason="no answer")

@@ -7,7 +7,7 @@ import pytest
 from envoy.service.ext_proc.v3.external_processor_pb2 import HttpBody, ProcessingRequest, ProcessingResponse
 from tritonclient.grpc import service_pb2 as pb
 
-from bimetal.fleet.schema import ModelSettings
+from bimetal.fleet.settings import ModelSettings
 from bimetal.gateway.ext_proc import RouteNamer
 from bimetal.xds.names import INFER_PATH, ROUTE_HEADER, STREAM_PATH
 

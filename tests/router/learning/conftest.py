@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from bimetal.breaker.outcome import Try
-from bimetal.fleet.schema import LearningSettings
+from bimetal.fleet.settings import LearningSettings
 from bimetal.learning.learner import Learner
 from bimetal.state.event import Event
 

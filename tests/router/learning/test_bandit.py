@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bimetal.fleet.schema import LearningSettings
+from bimetal.fleet.settings import LearningSettings
 from bimetal.learning.bandit import learn, with_floor
 from bimetal.learning.evidence import Evidence
 
