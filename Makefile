@@ -16,7 +16,6 @@ PLAYBOOK = ansible-playbook --extra-vars '{"bimetal_state_dir": "$(STATE)", "bim
 GATEWAY = http://127.0.0.1:$(shell expr 8000 + $(PORT_OFFSET))
 
 export PATH := $(VENV)/bin:$(PATH)
-export ANSIBLE_CONFIG := $(CURDIR)/ansible/ansible.cfg
 export BIMETAL_FLEET := $(STATE)/fleet.yaml
 # Ansible refuses to work in a locale that is not UTF-8.
 export LC_ALL := C.UTF-8
@@ -46,7 +45,7 @@ down: ## Stop all of it, down to the last process
 status: $(INSTALLED) ## Show pools, models and shares
 	@bimetal status
 
-venv: $(INSTALLED) ## Create the Python environment from the lock file
+venv: $(INSTALLED) $(VENV)/.molecule ## Create the Python environment from the lock files, with molecule
 
 $(INSTALLED): requirements.lock pyproject.toml
 	@command -v $(PYTHON) >/dev/null || { echo "error: '$(PYTHON)' is not a command: expected Python 3.11 or 3.12." \
@@ -55,6 +54,9 @@ $(INSTALLED): requirements.lock pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	pip install --disable-pip-version-check --require-hashes --requirement requirements.lock
 	pip install --disable-pip-version-check --no-deps --editable .
+	@# Ansible looks for collections where Python looks for packages: this checkout is bimetal.cluster.
+	cd $$(python -c 'import sysconfig; print(sysconfig.get_path("purelib"))') && \
+	  mkdir -p ansible_collections/bimetal && ln -sfn $(CURDIR) ansible_collections/bimetal/cluster
 	@touch $@
 
 model-repo: $(INSTALLED) ## Render the model repositories (COMPUTE=gpu for real GPU hosts)
@@ -73,9 +75,9 @@ lint: $(INSTALLED) ## Check code, types, roles and YAML
 	ruff format --check .
 	lint-imports --no-cache --no-logo
 	mypy
-	mypy tests/testbed $$(find roles -name '*.py' -path '*/library/*' -o -name '*.py' -path '*/files/*' -o -name '*.py' -path '*/module_utils/*')
-	yamllint --strict --config-file ansible/yamllint.yml ansible roles tests/roles .config
-	ANSIBLE_LIBRARY=$$(echo roles/*/library | tr ' ' :) ansible-lint --offline --config-file ansible/ansible-lint.yml
+	mypy tests/testbed $$(find roles -name '*.py' -path '*/files/*')
+	yamllint --strict --config-file ansible/yamllint.yml ansible galaxy.yml meta roles tests/roles .config
+	ansible-lint --offline --config-file ansible/ansible-lint.yml
 
 bench: $(INSTALLED) ## Measure direct, proxyless, gateway and plain Envoy in turn
 	python -m bench $(ARGS)

@@ -25,7 +25,7 @@ def play(cluster: Cluster, port_offset: int, path: str, *arguments: str, **varia
     return subprocess.run(
         [*command, "--extra-vars", json.dumps(own | variables)],
         cwd=ROOT,
-        env=os.environ | {"ANSIBLE_CONFIG": str(ROOT / "ansible/ansible.cfg"), "LC_ALL": "C.UTF-8"},
+        env=os.environ | {"LC_ALL": "C.UTF-8"},
         capture_output=True,
         text=True,
         timeout=4 * PATIENCE_S,

@@ -155,7 +155,7 @@ def test_a_changed_configuration_restarts_one_drained_server_after_the_other_wit
         "triton_environment": {"OMP_NUM_THREADS": "1"},
     }
     command = [str(ROOT / ".venv/bin/ansible-playbook"), "ansible/serve.yml", "--extra-vars", json.dumps(own)]
-    environment = os.environ | {"ANSIBLE_CONFIG": str(ROOT / "ansible/ansible.cfg"), "LC_ALL": "C.UTF-8"}
+    environment = os.environ | {"LC_ALL": "C.UTF-8"}
     with subprocess.Popen(
         command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     ) as run:

@@ -36,7 +36,7 @@ def play(cluster: Cluster) -> Play:
         return subprocess.Popen(
             [str(Path(sys.executable).with_name("ansible-playbook")), "tests/roles/playbooks/drain.yml", *words],
             cwd=ROOT,
-            env=os.environ | {"ANSIBLE_CONFIG": str(ROOT / "ansible/ansible.cfg"), "LC_ALL": "C.UTF-8"},
+            env=os.environ | {"LC_ALL": "C.UTF-8"},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

@@ -1,7 +1,6 @@
-"""Helpers for the roles' tests: module loading, and real `ansible-playbook` runs."""
+"""Helpers for the roles' tests: real `ansible-playbook` runs."""
 
 import contextlib
-import importlib.util
 import os
 import shutil
 import signal
@@ -11,16 +10,15 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import ModuleType
 
 import pytest
+from ansible_collections.bimetal.cluster.plugins.modules import processes_ended
 
 PROJECT = Path(__file__).parents[2]
 
 # Away from the ports of a cluster that may run on this machine.
 PORT_OFFSET = 2000
 
-Utilities = Callable[[str], ModuleType]
 Playbook = Callable[..., subprocess.CompletedProcess[str]]
 
 
@@ -28,40 +26,6 @@ Playbook = Callable[..., subprocess.CompletedProcess[str]]
 def project() -> Path:
     """The root of the checkout."""
     return PROJECT
-
-
-@pytest.fixture(scope="session")
-def load() -> Callable[[str], ModuleType]:
-    """Import a role's Python file, which is on no import path, by its path in the project."""
-
-    def load_file(path: str) -> ModuleType:
-        spec = importlib.util.spec_from_file_location(Path(path).stem, PROJECT / path)
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[spec.name] = module  # dataclasses look their module up
-        spec.loader.exec_module(module)
-        return module
-
-    return load_file
-
-
-@pytest.fixture(scope="session")
-def module_utils(load: Callable[[str], ModuleType]) -> Callable[..., contextlib.AbstractContextManager[Utilities]]:
-    """Files of a role's module_utils by name, importable for the block by the names that Ansible gives them."""
-
-    @contextlib.contextmanager
-    def importable(role: str, *names: str) -> Iterator[Utilities]:
-        package = sys.modules.get("ansible.module_utils") or __import__("ansible.module_utils", fromlist=["_"])
-        for name in names:
-            sys.modules[f"ansible.module_utils.{name}"] = loaded = load(f"{role}/module_utils/{name}.py")
-            setattr(package, name, loaded)
-        yield lambda name: sys.modules[f"ansible.module_utils.{name}"]
-        for name in names:
-            del sys.modules[f"ansible.module_utils.{name}"]
-            delattr(package, name)
-
-    return importable
 
 
 @pytest.fixture
@@ -79,10 +43,9 @@ def tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str]
 
 
 @pytest.fixture(scope="session")
-def processes(load: Callable[[str], ModuleType]) -> Callable[[Path], list[int]]:
+def processes() -> Callable[[Path], list[int]]:
     """Every living process of the cluster of a state directory."""
-    module = load("roles/supervisor/library/processes_ended.py")
-    return lambda state_dir: list(module.marked(Path("/proc"), f"BIMETAL_STATE_DIR={state_dir}".encode()))
+    return lambda state_dir: list(processes_ended.marked(Path("/proc"), f"BIMETAL_STATE_DIR={state_dir}".encode()))
 
 
 @pytest.fixture(scope="module")
@@ -114,7 +77,7 @@ def ansible_playbook() -> Playbook:
 
     def run(path: str, *arguments: str, **variables: object) -> subprocess.CompletedProcess[str]:
         extra = [word for name, value in variables.items() for word in ("--extra-vars", f"{name}={value}")]
-        environment = os.environ | {"ANSIBLE_CONFIG": str(PROJECT / "ansible/ansible.cfg"), "LC_ALL": "C.UTF-8"}
+        environment = os.environ | {"LC_ALL": "C.UTF-8"}
         command = [str(Path(sys.executable).with_name("ansible-playbook")), path, *arguments, *extra]
         return subprocess.run(
             command, cwd=PROJECT, env=environment, capture_output=True, text=True, check=False, timeout=120

@@ -5,17 +5,11 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
-import pytest
+from ansible_collections.bimetal.cluster.plugins.modules import backend_drain as module
 
 ADDRESSES = ["192.0.2.10:8000", "192.0.2.10:8001"]
-
-
-@pytest.fixture(scope="module")
-def module(load: Callable[[str], ModuleType]) -> ModuleType:
-    return load("roles/router/library/backend_drain.py")
 
 
 def cluster(*hosts: tuple[str, int, str, str]) -> dict[str, Any]:
@@ -34,14 +28,14 @@ def cluster(*hosts: tuple[str, int, str, str]) -> dict[str, Any]:
     }
 
 
-def test_requests_are_counted_over_all_models_and_both_protocols(module: ModuleType) -> None:
+def test_requests_are_counted_over_all_models_and_both_protocols() -> None:
     grpc = cluster(("192.0.2.10", 8001, "2", "DRAINING"), ("192.0.2.11", 8001, "9", "HEALTHY"))
     http = cluster(("192.0.2.10", 8000, "1", "DRAINING"), ("192.0.2.10", 9999, "7", "HEALTHY"))
     # A cluster that has no endpoint yet, and Envoy's own clusters, have no hosts.
     assert module.in_flight({"cluster_statuses": [grpc, http, {"name": "x"}]}, ADDRESSES) == 3
 
 
-def test_an_idle_backend_has_none_and_one_that_envoy_still_uses_is_not_known(module: ModuleType) -> None:
+def test_an_idle_backend_has_none_and_one_that_envoy_still_uses_is_not_known() -> None:
     idle = cluster(("192.0.2.10", 8001, "", "DRAINING"))
     used = cluster(("192.0.2.10", 8001, "", "HEALTHY"))
     assert module.in_flight({"cluster_statuses": [idle]}, ADDRESSES) == 0
@@ -49,7 +43,7 @@ def test_an_idle_backend_has_none_and_one_that_envoy_still_uses_is_not_known(mod
     assert module.in_flight({}, ADDRESSES) == 0
 
 
-def test_models_that_only_this_backend_serves_are_named(module: ModuleType) -> None:
+def test_models_that_only_this_backend_serves_are_named() -> None:
     models = [
         {"name": "both", "shares": {"a": 0.5, "b": 0.5}},
         {"name": "here", "shares": {"a": 1.0, "b": 0.0}},
@@ -73,7 +67,7 @@ def test_without_a_router_a_drain_is_said_to_be_none_and_leaves_no_mark(
 
     def run(**more: object) -> dict[str, Any]:
         done = subprocess.run(
-            [sys.executable, "roles/router/library/backend_drain.py"],
+            [sys.executable, "plugins/modules/backend_drain.py"],
             input=json.dumps({"ANSIBLE_MODULE_ARGS": arguments | more}),
             cwd=project,
             capture_output=True,

@@ -5,18 +5,13 @@ import subprocess
 import sys
 import sysconfig
 import tomllib
-from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
+from roles.triton.files import process_preflight as preflight
+
 SCRIPT = "roles/triton/files/process_preflight.py"
-
-
-@pytest.fixture(scope="module")
-def preflight(load: Callable[[str], ModuleType]) -> ModuleType:
-    return load(SCRIPT)
 
 
 def run_with(project: Path, elsewhere: str) -> subprocess.CompletedProcess[str]:
@@ -25,51 +20,49 @@ def run_with(project: Path, elsewhere: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", code], cwd=project, capture_output=True, text=True, check=False)
 
 
-def test_the_supported_pythons_are_those_of_pyproject(preflight: ModuleType, project: Path) -> None:
+def test_the_supported_pythons_are_those_of_pyproject(project: Path) -> None:
     requires = tomllib.loads((project / "pyproject.toml").read_text())["project"]["requires-python"]
     first, below = (".".join(map(str, version)) for version in (preflight.PYTHON_FROM, preflight.PYTHON_BELOW))
     assert requires == f">={first},<{below}"
 
 
 @pytest.mark.parametrize("version", [(3, 10, 12), (3, 13, 0), (2, 7, 18)])
-def test_an_unsupported_python_is_named_with_what_is_expected_and_what_to_do(
-    preflight: ModuleType, version: tuple[int, ...]
-) -> None:
-    problem = preflight.python_problem(version)
+def test_an_unsupported_python_is_named_with_what_is_expected_and_what_to_do(version: tuple[int, ...]) -> None:
+    problem = preflight.python_problem(version) or ""
     assert f"Python {version[0]}.{version[1]} at {sys.executable} is not supported" in problem
     assert "expected 3.11 or 3.12" in problem
     assert "make up PYTHON=" in problem
 
 
 @pytest.mark.parametrize("version", [(3, 11, 0), (3, 12, 9)])
-def test_a_supported_python_is_no_problem(preflight: ModuleType, version: tuple[int, ...]) -> None:
+def test_a_supported_python_is_no_problem(version: tuple[int, ...]) -> None:
     assert preflight.python_problem(version) is None
 
 
 @pytest.mark.parametrize(("system", "machine"), [("Darwin", "arm64"), ("Linux", "riscv64"), ("Windows", "AMD64")])
-def test_a_platform_without_wheels_is_named(preflight: ModuleType, system: str, machine: str) -> None:
-    assert f"{system} on {machine}" in preflight.platform_problem(system, machine)
+def test_a_platform_without_wheels_is_named(system: str, machine: str) -> None:
+    assert f"{system} on {machine}" in (preflight.platform_problem(system, machine) or "")
 
 
 @pytest.mark.parametrize("library", ["glibc 2.31", "not glibc"])
-def test_an_old_or_foreign_c_library_is_named(preflight: ModuleType, library: str) -> None:
-    assert f"The C library is {library}: expected glibc 2.35 or newer" in preflight.glibc_problem(library)
+def test_an_old_or_foreign_c_library_is_named(library: str) -> None:
+    assert f"The C library is {library}: expected glibc 2.35 or newer" in (preflight.glibc_problem(library) or "")
 
 
-def test_glibc_versions_are_compared_as_numbers(preflight: ModuleType) -> None:
+def test_glibc_versions_are_compared_as_numbers() -> None:
     assert preflight.glibc_problem("glibc 2.100") is None
     assert preflight.glibc_problem("glibc 2.4") is not None
 
 
-def test_a_missing_libpython_is_named_with_its_package(preflight: ModuleType, tmp_path: Path) -> None:
+def test_a_missing_libpython_is_named_with_its_package(tmp_path: Path) -> None:
     found = preflight.find_libpython("libpython3.11.so.1.0", ["", str(tmp_path)])
     assert found is None
-    problem = preflight.libpython_problem((3, 11, 2), found)
+    problem = preflight.libpython_problem((3, 11, 2), found) or ""
     assert "libpython3.11.so.1.0 is not on this machine" in problem
     assert "apt-get install libpython3.11" in problem
 
 
-def test_libpython_is_found_in_the_first_directory_that_has_it(preflight: ModuleType, tmp_path: Path) -> None:
+def test_libpython_is_found_in_the_first_directory_that_has_it(tmp_path: Path) -> None:
     (tmp_path / "libpython3.11.so.1.0").touch()
     assert preflight.find_libpython("libpython3.11.so.1.0", ["/nowhere", str(tmp_path)]) == str(tmp_path)
 

@@ -4,14 +4,9 @@ import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from types import ModuleType
 
 import pytest
-
-
-@pytest.fixture(scope="module")
-def module(load: Callable[[str], ModuleType]) -> ModuleType:
-    return load("roles/supervisor/library/program_ready.py")
+from ansible_collections.bimetal.cluster.plugins.modules import program_ready as module
 
 
 @pytest.fixture
@@ -48,37 +43,37 @@ def loading_server() -> Iterator[str]:
         ("", "UNKNOWN", None),
     ],
 )
-def test_supervisords_status_line_is_read(module: ModuleType, line: str, state: str, pid: int | None) -> None:
+def test_supervisords_status_line_is_read(line: str, state: str, pid: int | None) -> None:
     assert module.parse_status(line) == module.Program(state, pid)
 
 
-def test_a_server_that_is_still_loading_is_waited_for(module: ModuleType, loading_server: str) -> None:
+def test_a_server_that_is_still_loading_is_waited_for(loading_server: str) -> None:
     assert module.wait(loading_server, 30, lambda: module.Program("RUNNING", 1)) is None
 
 
-def test_a_program_that_supervisord_gave_up_is_not_waited_for(module: ModuleType, free_port: Callable[[], int]) -> None:
+def test_a_program_that_supervisord_gave_up_is_not_waited_for(free_port: Callable[[], int]) -> None:
     url = f"http://127.0.0.1:{free_port()}/"
     problem = module.wait(url, 5, lambda: module.Program("FATAL", None))
+    assert problem is not None
     assert "gave up" in problem
     assert "refused" in problem
 
 
-def test_a_program_that_gets_a_new_pid_again_and_again_is_a_crash_loop(module: ModuleType) -> None:
+def test_a_program_that_gets_a_new_pid_again_and_again_is_a_crash_loop() -> None:
     seen = [module.Program("RUNNING", pid) for pid in (1, 1, 2, 3)]
     assert module.hopeless(seen) is None
     assert module.hopeless([*seen, module.Program("RUNNING", 4)]) == "it ends soon after each start"
 
 
-def test_a_time_out_tells_the_last_answer_and_the_programs_state(
-    module: ModuleType, free_port: Callable[[], int]
-) -> None:
+def test_a_time_out_tells_the_last_answer_and_the_programs_state(free_port: Callable[[], int]) -> None:
     url = f"http://127.0.0.1:{free_port()}/"
     problem = module.wait(url, 0, lambda: module.Program("RUNNING", 1))
+    assert problem is not None
     assert problem.startswith("no 200 within 0 s")
     assert "RUNNING" in problem
 
 
-def test_the_end_of_the_log_is_shown_and_a_missing_log_is_named(module: ModuleType, tmp_path: Path) -> None:
+def test_the_end_of_the_log_is_shown_and_a_missing_log_is_named(tmp_path: Path) -> None:
     log = tmp_path / "triton.log"
     assert "no log" in module.tail(log, 2)
     log.write_text("one\ntwo\nthree\n")

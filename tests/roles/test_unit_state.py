@@ -1,22 +1,10 @@
 """The modules that ask systemd: whether a service runs as it is defined, and what its states mean."""
 
-from collections.abc import Callable
-from types import ModuleType
-
 import pytest
+from ansible_collections.bimetal.cluster.plugins.modules import program_ready, unit_state
 
 
-@pytest.fixture(scope="module")
-def unit_state(load: Callable[[str], ModuleType]) -> ModuleType:
-    return load("roles/supervisor/library/unit_state.py")
-
-
-@pytest.fixture(scope="module")
-def program_ready(load: Callable[[str], ModuleType]) -> ModuleType:
-    return load("roles/supervisor/library/program_ready.py")
-
-
-def test_what_a_process_was_started_with_is_in_its_environment(unit_state: ModuleType) -> None:
+def test_what_a_process_was_started_with_is_in_its_environment() -> None:
     assert unit_state.started_with(b"PATH=/bin\0BIMETAL_DEFINITION=abc\0HOME=/\0") == "abc"
     assert unit_state.started_with(b"PATH=/bin\0") is None
 
@@ -30,7 +18,5 @@ def test_what_a_process_was_started_with_is_in_its_environment(unit_state: Modul
         ("", "UNKNOWN", None),
     ],
 )
-def test_systemds_states_are_told_in_supervisords_words(
-    program_ready: ModuleType, shown: str, state: str, pid: int | None
-) -> None:
+def test_systemds_states_are_told_in_supervisords_words(shown: str, state: str, pid: int | None) -> None:
     assert program_ready.parse_unit(shown) == program_ready.Program(state, pid)

@@ -50,12 +50,11 @@ def command(step: Step) -> list[str]:
     return ["ansible-playbook", *inventory, *extra, step.playbook, *step.arguments]
 
 
-def environment(machine: VirtualMachine, project: Path) -> dict[str, str]:
+def environment(machine: VirtualMachine) -> dict[str, str]:
     """The process's environment; the inventory reads where the machine is from it."""
     return os.environ | {
         "VM_PORT": str(machine.port),
         "VM_KEY": str(machine.key),
-        "ANSIBLE_CONFIG": str(project / "ansible/ansible.cfg"),
         # A machine without KVM may answer late, and a new connection or compression costs it seconds.
         "ANSIBLE_TIMEOUT": "120",
         "ANSIBLE_SSH_ARGS": "-o ControlMaster=auto -o ControlPersist=600s",
@@ -82,7 +81,7 @@ def play(step: Step, machine: VirtualMachine, project: Path, log_dir: Path) -> R
     passed, why = False, ""
     try:
         status = Processes().run(
-            command(step), log, cwd=project, env=environment(machine, project), timeout_seconds=step.timeout_seconds
+            command(step), log, cwd=project, env=environment(machine), timeout_seconds=step.timeout_seconds
         )
         passed = status == 0
     except subprocess.TimeoutExpired:

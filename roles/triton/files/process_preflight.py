@@ -116,6 +116,22 @@ def venv_problem(version: tuple[int, ...]) -> str | None:
     return None
 
 
+def serve_program() -> str | None:
+    """The program that runs a server, as the images have it; None where this Python has no bimetal."""
+    try:
+        from bimetal.resources import resource  # noqa: PLC0415 - it is not there before the environment is
+    except ImportError:
+        return None
+    return str(resource("images/rootfs/triton/opt/bimetal/serve"))
+
+
+def project_problem(serve: str | None) -> str | None:
+    """What runs a server comes with the package."""
+    if serve:
+        return None
+    return f"{sys.executable} has no package bimetal: expected the project's environment.\n  Next: make clean venv"
+
+
 def main() -> int:
     """Print every problem, not just the first."""
     parser = argparse.ArgumentParser(description="Can this host run bimetal?")
@@ -125,6 +141,7 @@ def main() -> int:
 
     version = tuple(sys.version_info[:3])
     libpython = find_libpython(libpython_name(version), libpython_dirs())
+    serve = serve_program()
     checks = [
         platform_problem(platform.system(), platform.machine()),
         glibc_problem(c_library()) if platform.system() == "Linux" else None,
@@ -134,6 +151,7 @@ def main() -> int:
         checks.append(unsupported)
     else:  # what belongs to an interpreter matters once it is the right one
         checks += [libpython_problem(version, libpython), venv_problem(version) if options.venv else None]
+        checks.append(project_problem(serve) if options.json else None)
     problems = [problem for problem in checks if problem]
     if problems:
         sys.stderr.write("\n".join(f"error: {problem}" for problem in problems) + "\n")
@@ -143,6 +161,7 @@ def main() -> int:
             "python": f"{version[0]}.{version[1]}",
             "libpython_dir": libpython,
             "site_packages": sysconfig.get_path("purelib"),
+            "serve": serve,
         }
         sys.stdout.write(json.dumps(found) + "\n")
     return 0

@@ -1,10 +1,10 @@
 """daemon.json: read, merged, compared. What runs dockerd is in test_role.py."""
 
 from collections.abc import Callable
-from types import ModuleType
 from typing import Any
 
 import pytest
+from ansible_collections.bimetal.cluster.plugins.module_utils import daemon_config
 
 Json = dict[str, Any]
 
@@ -20,27 +20,25 @@ Json = dict[str, Any]
         ("[]", "line 1, column 1: expected an object"),
     ],
 )
-def test_a_file_that_dockerd_could_not_read_is_refused_with_its_place(
-    daemon_config: ModuleType, text: str, place: str
-) -> None:
+def test_a_file_that_dockerd_could_not_read_is_refused_with_its_place(text: str, place: str) -> None:
     with pytest.raises(daemon_config.ConfigError) as refused:
         daemon_config.parse(text, "/etc/docker/daemon.json")
     assert str(refused.value).startswith("/etc/docker/daemon.json, line ")
     assert place in str(refused.value)
 
 
-def test_a_key_that_is_there_twice_is_refused_because_a_merge_would_lose_one(daemon_config: ModuleType) -> None:
+def test_a_key_that_is_there_twice_is_refused_because_a_merge_would_lose_one() -> None:
     with pytest.raises(daemon_config.ConfigError, match="key 'dns' is there twice"):
         daemon_config.parse('{"dns": ["10.0.0.1"], "dns": ["10.0.0.2"]}', "daemon.json")
 
 
 @pytest.mark.parametrize("text", ["", "\n", "{}"])
-def test_an_empty_file_says_nothing(daemon_config: ModuleType, text: str) -> None:
+def test_an_empty_file_says_nothing(text: str) -> None:
     assert daemon_config.parse(text, "daemon.json") == {}
 
 
 # ansible-role-nvidia-docker 9 and geerlingguy.docker 84: the user's own keys were overwritten.
-def test_every_key_of_the_user_stays(daemon_config: ModuleType) -> None:
+def test_every_key_of_the_user_stays() -> None:
     present = {
         "data-root": "/srv/docker",
         "runtimes": {"kata": {"path": "kata-runtime"}},
@@ -55,7 +53,7 @@ def test_every_key_of_the_user_stays(daemon_config: ModuleType) -> None:
     assert present["runtimes"] == {"kata": {"path": "kata-runtime"}}
 
 
-def test_what_the_inventory_says_replaces_a_value_of_another_kind(daemon_config: ModuleType) -> None:
+def test_what_the_inventory_says_replaces_a_value_of_another_kind() -> None:
     assert daemon_config.merge(
         {"log-opts": "none", "debug": True}, {"log-opts": {"max-size": "9m"}, "debug": False}
     ) == {
@@ -64,7 +62,7 @@ def test_what_the_inventory_says_replaces_a_value_of_another_kind(daemon_config:
     }
 
 
-def test_a_merge_of_the_same_again_changes_nothing(daemon_config: ModuleType) -> None:
+def test_a_merge_of_the_same_again_changes_nothing() -> None:
     wanted = {"dns": ["10.0.0.1"], "features": {"cdi": True}}
     once = daemon_config.merge({"dns": ["10.0.0.9"]}, wanted)
     assert daemon_config.merge(once, wanted) == once
@@ -82,9 +80,7 @@ def test_a_merge_of_the_same_again_changes_nothing(daemon_config: ModuleType) ->
         ({}, "reload"),
     ],
 )
-def test_the_engine_restarts_only_for_what_a_reload_does_not_take_up(
-    daemon_config: ModuleType, after: Json, action: str
-) -> None:
+def test_the_engine_restarts_only_for_what_a_reload_does_not_take_up(after: Json, action: str) -> None:
     assert daemon_config.action({"debug": True}, after) == action
 
 
@@ -98,9 +94,7 @@ def test_the_engine_restarts_only_for_what_a_reload_does_not_take_up(
         ([], []),
     ],
 )
-def test_a_key_that_is_also_a_flag_is_found_because_dockerd_would_not_start(
-    daemon_config: ModuleType, argv: list[str], twice: list[str]
-) -> None:
+def test_a_key_that_is_also_a_flag_is_found_because_dockerd_would_not_start(argv: list[str], twice: list[str]) -> None:
     config = {"hosts": ["tcp://10.0.0.1:2376"], "log-level": "info", "runtimes": {"nvidia": {}}}
     assert daemon_config.conflicts(argv, config) == twice
 
@@ -113,13 +107,11 @@ def test_a_key_that_is_also_a_flag_is_found_because_dockerd_would_not_start(
         (["dockerd", "-H", "fd://"], None),
     ],
 )
-def test_the_file_that_the_engine_was_told_to_read_is_known(
-    daemon_config: ModuleType, argv: list[str], file: str | None
-) -> None:
+def test_the_file_that_the_engine_was_told_to_read_is_known(argv: list[str], file: str | None) -> None:
     assert daemon_config.config_file(argv) == file
 
 
-def test_the_same_words_keep_their_order_in_the_file(daemon_config: ModuleType) -> None:
+def test_the_same_words_keep_their_order_in_the_file() -> None:
     text = '{\n  "zebra": 1,\n  "äpfel": true\n}\n'
     parse: Callable[[str, str], Json] = daemon_config.parse
     assert daemon_config.render(parse(text, "daemon.json")) == text

@@ -2,32 +2,22 @@
 
 import io
 import tarfile
-from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 
 import pytest
-
-
-@pytest.fixture(scope="module")
-def info(library: Callable[[str], ModuleType]) -> ModuleType:
-    return library("docker_engine_info")
-
-
-@pytest.fixture(scope="module")
-def image(library: Callable[[str], ModuleType]) -> ModuleType:
-    return library("host_image")
+from ansible_collections.bimetal.cluster.plugins.modules import docker_engine_info as info
+from ansible_collections.bimetal.cluster.plugins.modules import host_image as image
 
 
 # docker-snap 180: "unknown runtime nvidia".
 @pytest.mark.parametrize("path", ["snap/docker/current", "var/lib/snapd/snaps/docker_2963.snap"])
-def test_docker_is_seen_to_be_a_snap(info: ModuleType, tmp_path: Path, path: str) -> None:
+def test_docker_is_seen_to_be_a_snap(tmp_path: Path, path: str) -> None:
     (tmp_path / path).parent.mkdir(parents=True)
     (tmp_path / path).touch()
     assert info.is_snap(tmp_path)
 
 
-def test_another_snap_is_no_docker(info: ModuleType, tmp_path: Path) -> None:
+def test_another_snap_is_no_docker(tmp_path: Path) -> None:
     (tmp_path / "var/lib/snapd/snaps").mkdir(parents=True)
     (tmp_path / "var/lib/snapd/snaps/core22_1122.snap").touch()
     assert not info.is_snap(tmp_path)
@@ -42,11 +32,11 @@ def test_another_snap_is_no_docker(info: ModuleType, tmp_path: Path) -> None:
         ("", ""),
     ],
 )
-def test_the_version_is_dockerds(info: ModuleType, text: str, version: str) -> None:
+def test_the_version_is_dockerds(text: str, version: str) -> None:
     assert info.version_of(text) == version
 
 
-def test_a_programs_libraries_are_those_that_the_loader_takes(image: ModuleType) -> None:
+def test_a_programs_libraries_are_those_that_the_loader_takes() -> None:
     text = (
         "\tlinux-vdso.so.1 (0x00007ffc)\n"
         "\tlibselinux.so.1 => /lib/x86_64-linux-gnu/libselinux.so.1 (0x00007f01)\n"
@@ -56,11 +46,11 @@ def test_a_programs_libraries_are_those_that_the_loader_takes(image: ModuleType)
     assert image.libraries(text) == ["/lib/x86_64-linux-gnu/libselinux.so.1", "/lib64/ld-linux-x86-64.so.2"]
 
 
-def test_a_static_program_has_no_libraries(image: ModuleType) -> None:
+def test_a_static_program_has_no_libraries() -> None:
     assert image.libraries("\tnot a dynamic executable\n") == []
 
 
-def test_the_same_programs_are_the_same_image(image: ModuleType, tmp_path: Path) -> None:
+def test_the_same_programs_are_the_same_image(tmp_path: Path) -> None:
     program, link = tmp_path / "program", tmp_path / "link"
     program.write_bytes(b"one")
     link.symlink_to(program)

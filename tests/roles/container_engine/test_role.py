@@ -63,10 +63,8 @@ def engine(tool: Tool, tmp_path: Path) -> Callable[..., None]:
 
 
 @pytest.fixture
-def merge(ansible_playbook: Run, project: Path, file: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+def merge(ansible_playbook: Run, file: Path) -> Run:
     """Run the module that writes daemon.json."""
-    monkeypatch.setenv("ANSIBLE_LIBRARY", str(project / "roles/container_engine/library"))
-    monkeypatch.setenv("ANSIBLE_MODULE_UTILS", str(project / "roles/container_engine/module_utils"))
 
     def run(config: dict[str, Any], *arguments: str, argv: tuple[str, ...] = ()) -> Result:
         extra = json.dumps(
@@ -243,11 +241,3 @@ def test_a_drain_a_word_of_the_inventory_or_a_mere_reload_lets_it_pass(
     engine(containers="triton-0\n")
     result = preflight(DEBIAN_12, **({"container_engine_daemon": {"data-root": "/srv"}} | variables))
     assert result.returncode == 0, result.stdout
-
-
-def test_what_the_role_shares_with_the_driver_roles_is_one_file(project: Path) -> None:
-    for path in (
-        "library/vendor_apt_source.py",
-        *(f"module_utils/{name}.py" for name in ("apt_sources", "driver_packages", "driver_versions")),
-    ):
-        assert (project / "roles/container_engine" / path).samefile(project / "roles/nvidia_driver" / path)

@@ -1,9 +1,9 @@
 """The interfaces near the GPUs, what NCCL and RCCL are told, and what is refused."""
 
-from types import ModuleType
 from typing import Any
 
 import pytest
+from ansible_collections.bimetal.cluster.plugins.filter import gpu_network as filters
 
 Json = dict[str, Any]
 
@@ -35,12 +35,12 @@ def report(interfaces: list[Json], gpu_nodes: list[int | None], ports: list[Json
     ],
 )
 def test_the_interface_is_near_to_most_gpus_then_fast_then_first_by_name(
-    filters: ModuleType, interfaces: list[Json], gpu_nodes: list[int | None], chosen: str
+    interfaces: list[Json], gpu_nodes: list[int | None], chosen: str
 ) -> None:
     assert filters.nearest(report(interfaces, gpu_nodes)) == chosen
 
 
-def test_only_gpus_of_the_vendor_count(filters: ModuleType) -> None:
+def test_only_gpus_of_the_vendor_count() -> None:
     found = report([interface("ens1", 0), interface("ens2", 1)], [1, 1])
     found["hardware"]["gpus"].append({"vendor": "nvidia", "numa_node": 0})
     assert filters.nearest(found, "nvidia") == "ens1"
@@ -54,13 +54,11 @@ def test_only_gpus_of_the_vendor_count(filters: ModuleType) -> None:
         ([port("mlx5_0", 0, "DOWN")], []),
     ],
 )
-def test_rdma_is_by_active_ports_near_to_the_gpus_or_by_any(
-    filters: ModuleType, ports: list[Json], chosen: list[str]
-) -> None:
+def test_rdma_is_by_active_ports_near_to_the_gpus_or_by_any(ports: list[Json], chosen: list[str]) -> None:
     assert filters.rdma_ports(report([], [1, 1], ports), "amd") == chosen
 
 
-def test_names_are_whole_because_ens1_is_a_prefix_of_ens10(filters: ModuleType) -> None:
+def test_names_are_whole_because_ens1_is_a_prefix_of_ens10() -> None:
     assert filters.environment(["ens1", "ens2"], ["mlx5_0:1"], "auto") == {
         "NCCL_SOCKET_IFNAME": "=ens1,ens2",
         "NCCL_IB_DISABLE": "0",
@@ -69,11 +67,11 @@ def test_names_are_whole_because_ens1_is_a_prefix_of_ens10(filters: ModuleType) 
 
 
 @pytest.mark.parametrize(("ports", "infiniband"), [([], "auto"), (["mlx5_0:1"], "off")])
-def test_without_rdma_nobody_waits_for_it(filters: ModuleType, ports: list[str], infiniband: str) -> None:
+def test_without_rdma_nobody_waits_for_it(ports: list[str], infiniband: str) -> None:
     assert filters.environment(["ens1"], ports, infiniband) == {"NCCL_SOCKET_IFNAME": "=ens1", "NCCL_IB_DISABLE": "1"}
 
 
-def test_a_line_that_counts_before_ours_is_found_and_our_own_block_is_not(filters: ModuleType) -> None:
+def test_a_line_that_counts_before_ours_is_found_and_our_own_block_is_not() -> None:
     marker = "# {mark} bimetal"
     text = "NCCL_DEBUG=WARN\nNCCL_IB_DISABLE = 1\n# BEGIN bimetal\nNCCL_SOCKET_IFNAME==ens9\n# END bimetal\n"
     wanted = {"NCCL_SOCKET_IFNAME": "=ens1", "NCCL_IB_DISABLE": "0"}
@@ -110,11 +108,11 @@ def info(**words: Any) -> Json:
         ),
     ],
 )
-def test_an_interface_that_could_not_keep_its_mtu_is_refused(filters: ModuleType, words: Json, says: str) -> None:
+def test_an_interface_that_could_not_keep_its_mtu_is_refused(words: Json, says: str) -> None:
     problem = filters.interface_problem("ens1.7", info(**words), 9000)
     assert says in problem if says else problem == ""
 
 
-def test_the_world_and_what_is_no_network_are_refused_as_sources(filters: ModuleType) -> None:
+def test_the_world_and_what_is_no_network_are_refused_as_sources() -> None:
     sources = ["192.0.2.0/24", "2001:db8::/64", "192.0.2.7", "0.0.0.0/0", "::/0", "everybody"]
     assert filters.open_sources(sources) == ["0.0.0.0/0", "::/0", "everybody"]

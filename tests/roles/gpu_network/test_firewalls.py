@@ -1,18 +1,12 @@
 """Ports in each firewall: what is ours, what is not, and what a start of the host makes of it."""
 
-from collections.abc import Callable
-from types import ModuleType
 from typing import Any
 
 import pytest
+from ansible_collections.bimetal.cluster.plugins.module_utils import firewalls
 
 Json = dict[str, Any]
 PORTS = [{"port": "8000-8002", "protocol": "tcp"}]
-
-
-@pytest.fixture(scope="module")
-def firewalls(utility: Callable[[str], ModuleType]) -> ModuleType:
-    return utility("firewalls")
 
 
 def ruleset(*entries: Json) -> Json:
@@ -51,13 +45,11 @@ def rule(chain_name: str, *expressions: Json, comment: str = "", handle: int = 7
         ([], []),
     ],
 )
-def test_only_chains_that_stop_incoming_packets_get_rules(
-    firewalls: ModuleType, entries: list[Json], stopping: list[str]
-) -> None:
+def test_only_chains_that_stop_incoming_packets_get_rules(entries: list[Json], stopping: list[str]) -> None:
     assert [str(found) for found in firewalls.input_chains(ruleset(*entries))] == stopping
 
 
-def test_a_chain_of_one_family_gets_only_that_familys_sources(firewalls: ModuleType) -> None:
+def test_a_chain_of_one_family_gets_only_that_familys_sources() -> None:
     wanted = firewalls.openings(PORTS, ["192.0.2.0/24", "198.51.100.1", "2001:db8::/64"])
     four = firewalls.nft_rules(firewalls.Chain("ip", "filter", "input"), wanted)
     assert list(four.values()) == ["ip saddr { 192.0.2.0/24, 198.51.100.1/32 } tcp dport { 8000-8002 } accept"]
@@ -67,7 +59,7 @@ def test_a_chain_of_one_family_gets_only_that_familys_sources(firewalls: ModuleT
     assert len(firewalls.nft_rules(firewalls.Chain("inet", "filter", "input"), wanted[:1])) == 1
 
 
-def test_a_rule_without_our_mark_is_never_ours(firewalls: ModuleType) -> None:
+def test_a_rule_without_our_mark_is_never_ours() -> None:
     place = firewalls.Chain("inet", "filter", "input")
     present = ruleset(
         chain("input", "drop"),
@@ -79,7 +71,7 @@ def test_a_rule_without_our_mark_is_never_ours(firewalls: ModuleType) -> None:
     assert firewalls.nft_own(present, place) == {"bimetal 0123456789ab": 9}
 
 
-def test_the_file_of_our_rules_flushes_nothing(firewalls: ModuleType) -> None:
+def test_the_file_of_our_rules_flushes_nothing() -> None:
     place = firewalls.Chain("inet", "filter", "input")
     text = firewalls.nft_script({place: firewalls.nft_rules(place, firewalls.openings(PORTS, ["192.0.2.0/24"]))})
     lines = text.splitlines()
@@ -95,13 +87,11 @@ def test_the_file_of_our_rules_flushes_nothing(firewalls: ModuleType) -> None:
         ("", False),
     ],
 )
-def test_a_file_that_does_not_begin_anew_proves_nothing_about_a_start(
-    firewalls: ModuleType, text: str, anew: bool
-) -> None:
+def test_a_file_that_does_not_begin_anew_proves_nothing_about_a_start(text: str, anew: bool) -> None:
     assert firewalls.flushes(text) is anew
 
 
-def test_ufws_own_list_shows_which_rules_are_ours(firewalls: ModuleType) -> None:
+def test_ufws_own_list_shows_which_rules_are_ours() -> None:
     added = (
         "Added user rules (see 'ufw status' for running firewall):\n"
         "ufw allow 22/tcp\n"
@@ -112,11 +102,11 @@ def test_ufws_own_list_shows_which_rules_are_ours(firewalls: ModuleType) -> None
 
 
 @pytest.mark.parametrize(("status", "active"), [("Status: active\n", True), ("Status: inactive\n", False), ("", False)])
-def test_an_ufw_that_is_only_installed_is_none(firewalls: ModuleType, status: str, active: bool) -> None:
+def test_an_ufw_that_is_only_installed_is_none(status: str, active: bool) -> None:
     assert firewalls.ufw_active(status) is active
 
 
-def test_firewallds_and_ufws_words_say_the_same(firewalls: ModuleType) -> None:
+def test_firewallds_and_ufws_words_say_the_same() -> None:
     (opening,) = firewalls.openings(PORTS, ["2001:db8::/64"])
     assert firewalls.rich_rule(opening) == (
         'rule family="ipv6" source address="2001:db8::/64" port port="8000-8002" protocol="tcp" accept'

@@ -86,10 +86,8 @@ def test_the_world_is_no_source(preflight: Run) -> None:
 
 
 @pytest.fixture
-def ports(ansible_playbook: Run, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tool: Tool) -> Run:
+def ports(ansible_playbook: Run, tmp_path: Path, tool: Tool) -> Run:
     """Run the module that opens ports; no firewall is there, unless a test makes one."""
-    monkeypatch.setenv("ANSIBLE_LIBRARY", str(project / "roles/gpu_network/library"))
-    monkeypatch.setenv("ANSIBLE_MODULE_UTILS", str(project / "roles/gpu_network/module_utils"))
     for name in ("firewall-cmd", "ufw", "nft"):
         tool(name, "exit 1")
 

@@ -6,14 +6,15 @@ import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
+from ansible_collections.bimetal.cluster.plugins.lookup import zipapp
 
 Result = subprocess.CompletedProcess[str]
 Install = Callable[..., Result]
 PLAYBOOKS = "tests/roles/gpu_probe/playbooks"
+PACKAGE = Path(__file__).parents[3] / "roles/gpu_probe/files/gpu_probe"
 
 
 @pytest.fixture
@@ -122,24 +123,18 @@ def test_a_probe_without_a_document_is_named_with_what_it_said(
     assert "no such module" in result.stdout
 
 
-@pytest.fixture(scope="module")
-def lookup(load: Callable[[str], ModuleType]) -> ModuleType:
-    """The lookup that packs the probe."""
-    return load("roles/gpu_probe/lookup_plugins/gpu_probe_zipapp.py")
-
-
-def test_the_same_sources_give_the_same_bytes(lookup: ModuleType, tmp_path: Path) -> None:
+def test_the_same_sources_give_the_same_bytes(tmp_path: Path) -> None:
     copy = tmp_path / "gpu_probe"
     copy.mkdir()
-    for source in sorted(lookup.PACKAGE.glob("*.*"), reverse=True):
+    for source in sorted(PACKAGE.glob("*.*"), reverse=True):
         (copy / source.name).write_bytes(source.read_bytes())
     (copy / "__pycache__").mkdir()
-    assert lookup.pack(copy) == lookup.pack(lookup.PACKAGE)
+    assert zipapp.pack(copy) == zipapp.pack(PACKAGE)
 
 
-def test_the_packed_probe_has_its_data_and_runs_alone(lookup: ModuleType, tmp_path: Path, host: Any) -> None:
+def test_the_packed_probe_has_its_data_and_runs_alone(tmp_path: Path, host: Any) -> None:
     host.nvidia_gpu()
-    path = lookup.write(lookup.pack(lookup.PACKAGE), tmp_path)
+    path = zipapp.write("gpu_probe", zipapp.pack(PACKAGE), tmp_path)
     assert "gpu_probe/devices.csv" in zipfile.ZipFile(path).namelist()
     command = [sys.executable, "-I", str(path), "--root", str(host.root)]
     result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60)

@@ -3,11 +3,11 @@
 import copy
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import yaml
+from ansible_collections.bimetal.cluster.plugins.filter import hardware_check as role
 
 Json = dict[str, Any]
 
@@ -44,14 +44,8 @@ def limits(project: Path) -> Json:
     return {name.removeprefix("hardware_check_"): value for name, value in defaults.items()} | {"vendor": "nvidia"}
 
 
-@pytest.fixture(scope="module")
-def role(load: Callable[[str], ModuleType]) -> ModuleType:
-    """The role's filters."""
-    return load("roles/hardware_check/filter_plugins/hardware_check.py")
-
-
 @pytest.fixture
-def statuses(role: ModuleType, limits: Json) -> Callable[..., dict[str, str]]:
+def statuses(limits: Json) -> Callable[..., dict[str, str]]:
     """Status of each check, after changes to the document (by path) and to the limits."""
 
     def run(changes: dict[str, object] | None = None, **other_limits: object) -> dict[str, str]:
@@ -62,7 +56,7 @@ def statuses(role: ModuleType, limits: Json) -> Callable[..., dict[str, str]]:
             for part in parents:
                 place = place[int(part) if part.isdigit() else part]
             place[last] = value
-        found = role.checks(document, limits | other_limits)
+        found = role.checks(document, cast(role.Limits, limits | other_limits))
         assert [entry["check"] for entry in found if (entry["status"] == "ok") is bool(entry["remedy"])] == []
         return {entry["check"]: entry["status"] for entry in found}
 
@@ -126,5 +120,5 @@ def test_an_accepted_failure_is_a_warning_and_still_shown(statuses: Callable[...
 @pytest.mark.parametrize(
     ("found", "status"), [([], "ok"), (["ok"], "ok"), (["warn", "ok"], "warn"), (["warn", "fail", "ok"], "fail")]
 )
-def test_the_worst_status_decides(role: ModuleType, found: list[str], status: str) -> None:
+def test_the_worst_status_decides(found: list[str], status: str) -> None:
     assert role.worst([{"status": entry} for entry in found]) == status

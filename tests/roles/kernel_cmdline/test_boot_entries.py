@@ -1,10 +1,11 @@
 """What the boot loader will read, on recorded files; and which boot loader that is."""
 
-from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 
 import pytest
+from ansible_collections.bimetal.cluster.plugins.modules import boot_entries as entries
+from ansible_collections.bimetal.cluster.plugins.modules import boot_loader
+from ansible_collections.bimetal.cluster.plugins.modules import grubby_cmdline as grubby
 
 GRUB_CFG = r"""
 linux /not/in/a/section
@@ -67,28 +68,13 @@ linux      /0123/6.12.0-1-amd64/linux
 """
 
 
-@pytest.fixture(scope="module")
-def entries(library: Callable[[str], ModuleType]) -> ModuleType:
-    return library("boot_entries")
-
-
-@pytest.fixture(scope="module")
-def grubby(library: Callable[[str], ModuleType]) -> ModuleType:
-    return library("grubby_cmdline")
-
-
-@pytest.fixture(scope="module")
-def boot_loader(load: Callable[[str], ModuleType]) -> ModuleType:
-    return load("roles/kernel_cmdline/library/boot_loader.py")
-
-
-def test_grub_cfg_is_read_without_recovery_entries_and_other_systems(entries: ModuleType) -> None:
+def test_grub_cfg_is_read_without_recovery_entries_and_other_systems() -> None:
     found = entries.grub_entries(GRUB_CFG)
     assert list(found) == ["Debian GNU/Linux", "Debian GNU/Linux, with Linux 6.1.0-1-amd64"]
     assert found["Debian GNU/Linux"] == "root=UUID=1 ro console=tty0 pcie_aspm=off iommu=pt quiet"
 
 
-def test_an_entry_that_lacks_a_parameter_or_still_has_one_is_named(entries: ModuleType) -> None:
+def test_an_entry_that_lacks_a_parameter_or_still_has_one_is_named() -> None:
     found = entries.wrong(entries.grub_entries(GRUB_CFG), ["pcie_aspm=off", "iommu=pt"], ["console=tty0", "splash"])
     assert found == {
         "Debian GNU/Linux": ["-console=tty0"],
@@ -96,14 +82,12 @@ def test_an_entry_that_lacks_a_parameter_or_still_has_one_is_named(entries: Modu
     }
 
 
-def test_a_parameter_that_must_be_gone_is_found_by_its_name_too(entries: ModuleType) -> None:
+def test_a_parameter_that_must_be_gone_is_found_by_its_name_too() -> None:
     assert entries.leftover("pcie-aspm=force quiet", ["pcie_aspm", "quiet", "splash"]) == ["pcie_aspm", "quiet"]
     assert entries.leftover("iommu=soft,pt", ["iommu=pt", "iommu=nopt"]) == ["iommu=pt"]
 
 
-def test_only_this_systems_loader_entries_count_and_all_their_options_lines(
-    entries: ModuleType, tmp_path: Path
-) -> None:
+def test_only_this_systems_loader_entries_count_and_all_their_options_lines(tmp_path: Path) -> None:
     (tmp_path / "0123-6.12.0-1-amd64.conf").write_text(LOADER_ENTRY)
     (tmp_path / "renamed.conf").write_text(LOADER_ENTRY.replace("root=LABEL=root", "root=LABEL=copy"))
     (tmp_path / "other.conf").write_text(LOADER_ENTRY.replace("machine-id 0123", "machine-id 4567"))
@@ -114,23 +98,23 @@ def test_only_this_systems_loader_entries_count_and_all_their_options_lines(
     }
 
 
-def test_grubbys_entries_are_read_with_their_arguments(grubby: ModuleType) -> None:
+def test_grubbys_entries_are_read_with_their_arguments() -> None:
     found = grubby.parse_info(GRUBBY_INFO)
     assert list(found.values())[1:] == ["ro rd.lvm.lv=rl/root iommu=nopt", "ro rd.lvm.lv=rl/root"]
 
 
 # augeasproviders_grub 95 and sap_install 1081: grub2-mkconfig left the entries of EL >= 9.3 as they were.
-def test_all_entries_and_the_kernels_to_come_are_changed_by_grubby(grubby: ModuleType) -> None:
+def test_all_entries_and_the_kernels_to_come_are_changed_by_grubby() -> None:
     options = grubby.arguments(grubby.parse_info(GRUBBY_INFO), ["iommu=pt", "pci=realloc=off"], [])
     assert options == ["--update-kernel=ALL", "--remove-args=iommu=nopt", "--args=iommu=pt pci=realloc=off"]
 
 
-def test_entries_that_are_as_wanted_need_no_grubby(grubby: ModuleType) -> None:
+def test_entries_that_are_as_wanted_need_no_grubby() -> None:
     text = GRUBBY_INFO.replace('args="ro', 'args="ro iommu=pt').replace(" iommu=nopt", "")
     assert grubby.arguments(grubby.parse_info(text), ["iommu=pt"], ["quiet"]) == []
 
 
-def test_an_entry_without_a_kernel_is_no_entry(grubby: ModuleType) -> None:
+def test_an_entry_without_a_kernel_is_no_entry() -> None:
     assert grubby.parse_info('index=0\ntitle="Memory test"\nnon linux entry\n') == {}
 
 
@@ -162,7 +146,7 @@ SYSTEMD_BOOT = ("efi/EFI/systemd/systemd-bootx64.efi", "efi/loader/entries/")
     ],
 )
 def test_the_boot_loader_is_known_by_its_traces(
-    boot_loader: ModuleType, tmp_path: Path, paths: tuple[str, ...], name: str | None, boot_root: str | None
+    tmp_path: Path, paths: tuple[str, ...], name: str | None, boot_root: str | None
 ) -> None:
     found = boot_loader.detect(host(tmp_path, *paths))
     assert (found.name, found.boot_root) == (name, boot_root)
@@ -173,7 +157,7 @@ def test_the_boot_loader_is_known_by_its_traces(
     ("info", "name"), [("systemd-boot 257.13-1~deb13u1", "systemd-boot"), ("GRUB 2.12", "grub"), ("rEFInd", None)]
 )
 def test_of_two_installed_boot_loaders_the_one_that_started_the_system_counts(
-    boot_loader: ModuleType, tmp_path: Path, info: str, name: str | None
+    tmp_path: Path, info: str, name: str | None
 ) -> None:
     root = host(tmp_path, *GRUB, *SYSTEMD_BOOT, boot_loader.LOADER_INFO)
     (root / boot_loader.LOADER_INFO).write_bytes(b"\x06\0\0\0" + info.encode("utf-16-le"))

@@ -2,11 +2,11 @@
 
 import shlex
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 
 import pytest
+from ansible_collections.bimetal.cluster.plugins.module_utils import grub_defaults as grub
+from ansible_collections.bimetal.cluster.plugins.modules import grub_cmdline
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -26,30 +26,27 @@ STYLES = [
 ]
 
 
-@pytest.fixture(scope="module")
-def grub(utility: Callable[[str], ModuleType]) -> ModuleType:
-    return utility("grub_defaults")
-
-
-def shell_says(*texts: str) -> str:
+def shell_says(*texts: str | None) -> str:
     """What grub-mkconfig gives a kernel: a shell sources the files in order."""
-    script = "\n".join([*texts, 'printf "%s %s" "$GRUB_CMDLINE_LINUX" "$GRUB_CMDLINE_LINUX_DEFAULT"'])
+    script = "\n".join(
+        [*(text or "" for text in texts), 'printf "%s %s" "$GRUB_CMDLINE_LINUX" "$GRUB_CMDLINE_LINUX_DEFAULT"']
+    )
     return subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True, env={}).stdout
 
 
 @pytest.mark.parametrize("style", STYLES)
-def test_every_quoting_is_read_as_a_shell_reads_it(grub: ModuleType, style: str) -> None:
+def test_every_quoting_is_read_as_a_shell_reads_it(style: str) -> None:
     assert grub.command_line([style]) == shell_says(style) == 'console=tty0 pcie_aspm=force x="a b" '
 
 
 @pytest.mark.parametrize("value", [r'"a\b \$c \\ \`d\`"', r"'a\b $c'", r"a\b\$c", r'"a\"b"'])
-def test_every_escape_is_read_as_a_shell_reads_it(grub: ModuleType, value: str) -> None:
+def test_every_escape_is_read_as_a_shell_reads_it(value: str) -> None:
     text = f"GRUB_CMDLINE_LINUX={value}"
     assert grub.command_line([text]) == shell_says(text)
 
 
 @pytest.mark.parametrize("style", STYLES)
-def test_what_contradicts_is_cut_out_of_every_quoting(grub: ModuleType, style: str) -> None:
+def test_what_contradicts_is_cut_out_of_every_quoting(style: str) -> None:
     edited = grub.without_obsolete(style, WANTED)
     assert shell_says(edited).split() == ["console=tty0", 'x="a', 'b"']
     assert edited.count('"') == style.count('"')
@@ -62,34 +59,34 @@ def test_what_contradicts_is_cut_out_of_every_quoting(grub: ModuleType, style: s
     ),
     tail=st.sampled_from(["", " # a comment with 'quotes\"", "; GRUB_TIMEOUT=5", "\nGRUB_DEFAULT=0\n"]),
 )
-def test_any_value_in_any_shell_quoting_is_read_as_a_shell_reads_it(grub: ModuleType, value: str, tail: str) -> None:
+def test_any_value_in_any_shell_quoting_is_read_as_a_shell_reads_it(value: str, tail: str) -> None:
     text = f"GRUB_CMDLINE_LINUX={shlex.quote(value)}{tail}"
     assert grub.command_line([text]) == shell_says(text) == f"{value} "
     assert "pcie_aspm=force" not in shell_says(grub.without_obsolete(text, WANTED))
 
 
 # stackhpc linux 18: without a GRUB_CMDLINE line the result was a literal None.
-def test_without_any_line_the_drop_in_alone_makes_the_value(grub: ModuleType) -> None:
+def test_without_any_line_the_drop_in_alone_makes_the_value() -> None:
     text = "GRUB_DEFAULT=0\n"
     assert grub.without_obsolete(text, WANTED) == text
     own = grub.drop_in([text], WANTED, MARKER)
     assert shell_says(text, own) == "pcie_aspm=off iommu=pt pci=realloc=off "
 
 
-def test_the_drop_in_adds_to_what_the_other_files_say_now_and_later(grub: ModuleType) -> None:
+def test_the_drop_in_adds_to_what_the_other_files_say_now_and_later() -> None:
     own = grub.drop_in(["GRUB_CMDLINE_LINUX=quiet"], ["iommu=pt"], MARKER)
     assert shell_says("GRUB_CMDLINE_LINUX=quiet", own) == "quiet iommu=pt "
     assert shell_says("GRUB_CMDLINE_LINUX=verbose", own) == "verbose iommu=pt "
 
 
-def test_a_parameter_that_the_user_has_set_is_not_set_twice(grub: ModuleType) -> None:
+def test_a_parameter_that_the_user_has_set_is_not_set_twice() -> None:
     texts = ['GRUB_CMDLINE_LINUX_DEFAULT="quiet iommu=pt"']
     assert grub.drop_in(texts, ["iommu=pt"], MARKER) is None
     own = grub.drop_in(texts, WANTED, MARKER)
     assert shell_says(*texts, own).split().count("iommu=pt") == 1
 
 
-def test_a_drop_in_with_characters_of_the_shell_says_them_literally(grub: ModuleType) -> None:
+def test_a_drop_in_with_characters_of_the_shell_says_them_literally() -> None:
     parameter = 'dyndbg="file $HOME `id` +p"'
     assert shell_says(grub.drop_in([], [parameter], MARKER)) == f"{parameter} "
 
@@ -108,11 +105,11 @@ def test_a_drop_in_with_characters_of_the_shell_says_them_literally(grub: Module
         "GRUB_CMDLINE_LINUX_RECOVERY=pcie_aspm=force",
     ],
 )
-def test_what_the_file_does_not_itself_give_a_kernel_is_left_alone(grub: ModuleType, text: str) -> None:
+def test_what_the_file_does_not_itself_give_a_kernel_is_left_alone(text: str) -> None:
     assert grub.without_obsolete(text, WANTED) == text
 
 
-def test_debians_own_file_is_read(grub: ModuleType) -> None:
+def test_debians_own_file_is_read() -> None:
     text = (
         "GRUB_DEFAULT=0\nGRUB_TIMEOUT=5\nGRUB_DISTRIBUTOR=`( . /etc/os-release && echo ${NAME} )`\n"
         'GRUB_CMDLINE_LINUX_DEFAULT="quiet"\nGRUB_CMDLINE_LINUX=""\n\n#GRUB_BADRAM="0x01234567,0xfefefefe"\n'
@@ -131,39 +128,33 @@ class TestFiles:
     """The plan that the module makes of a host's files."""
 
     @pytest.fixture
-    def module(self, library: Callable[[str], ModuleType]) -> ModuleType:
-        return library("grub_cmdline")
-
-    @pytest.fixture
     def defaults(self, tmp_path: Path) -> Path:
         (tmp_path / "grub.d").mkdir()
         return tmp_path / "grub"
 
-    def test_drop_ins_are_read_in_order_after_the_file_and_our_own_is_not(
-        self, module: ModuleType, defaults: Path
-    ) -> None:
+    def test_drop_ins_are_read_in_order_after_the_file_and_our_own_is_not(self, defaults: Path) -> None:
         defaults.write_text("")
         own = defaults.parent / "grub.d/zz.cfg"
         for name in ("50-b.cfg", "10-a.cfg", "zz.cfg", "notes.txt"):
             (defaults.parent / "grub.d" / name).write_text("")
-        assert [path.name for path in module.sources(defaults, own)] == ["grub", "10-a.cfg", "50-b.cfg"]
+        assert [path.name for path in grub_cmdline.sources(defaults, own)] == ["grub", "10-a.cfg", "50-b.cfg"]
 
-    def test_a_host_without_the_file_gets_the_drop_in_only(self, module: ModuleType, defaults: Path) -> None:
+    def test_a_host_without_the_file_gets_the_drop_in_only(self, defaults: Path) -> None:
         own = defaults.parent / "grub.d/zz.cfg"
-        [(path, text)] = module.plan(defaults, own, ["iommu=pt"], [])
+        [(path, text)] = grub_cmdline.plan(defaults, own, ["iommu=pt"], [])
         assert path == own
         assert shell_says(text) == "iommu=pt "
 
-    def test_a_drop_in_that_is_not_needed_is_removed(self, module: ModuleType, defaults: Path) -> None:
+    def test_a_drop_in_that_is_not_needed_is_removed(self, defaults: Path) -> None:
         defaults.write_text("GRUB_CMDLINE_LINUX=iommu=pt\n")
         own = defaults.parent / "grub.d/zz.cfg"
-        assert module.plan(defaults, own, ["iommu=pt"], [])[-1] == (own, None)
+        assert grub_cmdline.plan(defaults, own, ["iommu=pt"], [])[-1] == (own, None)
 
     # gpu-operator (ROCm) 93: a tool took the user's own file of its name for its own.
-    def test_a_file_of_our_name_that_we_did_not_write_is_foreign(self, module: ModuleType, tmp_path: Path) -> None:
+    def test_a_file_of_our_name_that_we_did_not_write_is_foreign(self, tmp_path: Path) -> None:
         own = tmp_path / "zz.cfg"
-        assert not module.foreign(own)
+        assert not grub_cmdline.foreign(own)
         own.write_text("GRUB_TIMEOUT=1\n")
-        assert module.foreign(own)
-        own.write_text(f"{module.MARKER}\nGRUB_CMDLINE_LINUX=x\n")
-        assert not module.foreign(own)
+        assert grub_cmdline.foreign(own)
+        own.write_text(f"{grub_cmdline.MARKER}\nGRUB_CMDLINE_LINUX=x\n")
+        assert not grub_cmdline.foreign(own)

@@ -1,9 +1,7 @@
 """Arithmetic of command lines: set semantics, lists, quotes."""
 
-from collections.abc import Callable
-from types import ModuleType
-
 import pytest
+from ansible_collections.bimetal.cluster.plugins.module_utils import kernel_cmdline as cmdline
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -36,25 +34,20 @@ LINES = st.lists(WORDS, max_size=8).map(" ".join)
 PARAMETERS = st.lists(st.sampled_from([*WANTED, "quiet", "pci=noaer", "console=tty1"]), unique=True, max_size=6)
 
 
-@pytest.fixture(scope="module")
-def cmdline(utility: Callable[[str], ModuleType]) -> ModuleType:
-    return utility("kernel_cmdline")
-
-
 @given(line=LINES, wanted=PARAMETERS)
-def test_what_is_wanted_is_in_force_afterwards(cmdline: ModuleType, line: str, wanted: list[str]) -> None:
+def test_what_is_wanted_is_in_force_afterwards(line: str, wanted: list[str]) -> None:
     assert cmdline.missing(cmdline.with_parameters(line, wanted), wanted) == []
 
 
 # stackhpc linux 27 and 29: the order changed on every run.
 @given(line=LINES, wanted=PARAMETERS)
-def test_a_second_time_changes_nothing_not_even_the_order(cmdline: ModuleType, line: str, wanted: list[str]) -> None:
+def test_a_second_time_changes_nothing_not_even_the_order(line: str, wanted: list[str]) -> None:
     once = cmdline.with_parameters(line, wanted)
     assert cmdline.with_parameters(once, wanted) == once
 
 
 @given(line=LINES, wanted=PARAMETERS)
-def test_no_setting_has_two_values_afterwards(cmdline: ModuleType, line: str, wanted: list[str]) -> None:
+def test_no_setting_has_two_values_afterwards(line: str, wanted: list[str]) -> None:
     words = cmdline.kernel_words(cmdline.split(cmdline.with_parameters(line, wanted)))
     target = cmdline.effective(wanted)
     values = [(key, text) for word in words for key, text in cmdline.settings(word).items() if key in target]
@@ -62,7 +55,7 @@ def test_no_setting_has_two_values_afterwards(cmdline: ModuleType, line: str, wa
 
 
 @given(line=LINES, wanted=PARAMETERS)
-def test_all_other_words_keep_their_order(cmdline: ModuleType, line: str, wanted: list[str]) -> None:
+def test_all_other_words_keep_their_order(line: str, wanted: list[str]) -> None:
     target = {parameter for parameter, _ in cmdline.effective(wanted)}
 
     def others(text: str) -> list[str]:
@@ -90,7 +83,7 @@ def test_all_other_words_keep_their_order(cmdline: ModuleType, line: str, wanted
         ("iommu=pt iommu=pt", "iommu=pt pcie_aspm=off pci=realloc=off"),
     ],
 )
-def test_a_line_with_the_parameters(cmdline: ModuleType, line: str, expected: str) -> None:
+def test_a_line_with_the_parameters(line: str, expected: str) -> None:
     assert cmdline.with_parameters(line, WANTED) == expected
 
 
@@ -105,7 +98,7 @@ def test_a_line_with_the_parameters(cmdline: ModuleType, line: str, expected: st
         ("pci", "quiet mem=4G"),
     ],
 )
-def test_a_parameter_is_removed_by_name_or_by_value(cmdline: ModuleType, absent: str, expected: str) -> None:
+def test_a_parameter_is_removed_by_name_or_by_value(absent: str, expected: str) -> None:
     assert cmdline.with_parameters("quiet pci=nommconf,noaer mem=4G", [], [absent]) == expected
 
 
@@ -120,12 +113,10 @@ def test_a_parameter_is_removed_by_name_or_by_value(cmdline: ModuleType, absent:
         ("iommu", ["iommu=pt"]),
     ],
 )
-def test_what_is_in_force_is_the_last_value_before_the_words_of_init(
-    cmdline: ModuleType, line: str, missing: list[str]
-) -> None:
+def test_what_is_in_force_is_the_last_value_before_the_words_of_init(line: str, missing: list[str]) -> None:
     assert cmdline.missing(line, ["iommu=pt"]) == missing
 
 
-def test_wanted_parameters_that_overrule_each_other_are_found(cmdline: ModuleType) -> None:
+def test_wanted_parameters_that_overrule_each_other_are_found() -> None:
     assert cmdline.contradictions(["pcie_aspm=off", "iommu=pt", "pcie_aspm=force"]) == ["pcie_aspm=off"]
     assert cmdline.contradictions(["pci=nommconf", "pci=realloc=off", "iommu=pt"]) == []

@@ -5,26 +5,18 @@ import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 
 import pytest
+from ansible_collections.bimetal.cluster.plugins.modules import aspm_policy as aspm
+from ansible_collections.bimetal.cluster.plugins.modules import kernel_cmdline_file
+from ansible_collections.bimetal.cluster.plugins.modules import running_cmdline as running
 
 BUILT_IN = {"iommu=pt": "CONFIG_IOMMU_DEFAULT_PASSTHROUGH"}
 WANTED = ["pcie_aspm=off", "iommu=pt"]
 
 
-@pytest.fixture(scope="module")
-def running(library: Callable[[str], ModuleType]) -> ModuleType:
-    return library("running_cmdline")
-
-
-@pytest.fixture(scope="module")
-def aspm(library: Callable[[str], ModuleType]) -> ModuleType:
-    return library("aspm_policy")
-
-
 # rccl 2112: "missing iommu=pt" on a kernel that is built with it.
-def test_a_parameter_that_the_kernel_is_built_with_is_not_missing(running: ModuleType) -> None:
+def test_a_parameter_that_the_kernel_is_built_with_is_not_missing() -> None:
     options = running.enabled_options("CONFIG_IOMMU_SUPPORT=y\nCONFIG_IOMMU_DEFAULT_PASSTHROUGH=y\n")
     assert running.compare("quiet", WANTED, BUILT_IN, options) == (["pcie_aspm=off"], ["iommu=pt"])
 
@@ -32,43 +24,41 @@ def test_a_parameter_that_the_kernel_is_built_with_is_not_missing(running: Modul
 @pytest.mark.parametrize(
     "text", ["# CONFIG_IOMMU_DEFAULT_PASSTHROUGH is not set\n", "CONFIG_IOMMU_DEFAULT_PASSTHROUGH=m\n", ""]
 )
-def test_a_parameter_that_is_neither_given_nor_built_in_is_missing(running: ModuleType, text: str) -> None:
+def test_a_parameter_that_is_neither_given_nor_built_in_is_missing(text: str) -> None:
     options = running.enabled_options(text)
     assert running.compare("pcie_aspm=off", WANTED, BUILT_IN, options) == (["iommu=pt"], [])
 
 
-def test_a_parameter_on_the_line_needs_no_configuration(running: ModuleType) -> None:
+def test_a_parameter_on_the_line_needs_no_configuration() -> None:
     assert running.compare("iommu=pt pcie_aspm=off", WANTED, BUILT_IN, set()) == ([], [])
 
 
-def test_the_configuration_is_that_of_the_running_kernel(running: ModuleType, tmp_path: Path) -> None:
+def test_the_configuration_is_that_of_the_running_kernel(tmp_path: Path) -> None:
     (tmp_path / "boot").mkdir()
     (tmp_path / "boot/config-6.1.0-2-amd64").write_text("CONFIG_A=y\n")
     (tmp_path / "boot/config-6.1.0-1-amd64").write_text("CONFIG_B=y\n")
     assert running.kernel_config(tmp_path, "6.1.0-1-amd64") == ("/boot/config-6.1.0-1-amd64", "CONFIG_B=y\n")
 
 
-def test_the_configuration_that_the_kernel_itself_carries_is_read(running: ModuleType, tmp_path: Path) -> None:
+def test_the_configuration_that_the_kernel_itself_carries_is_read(tmp_path: Path) -> None:
     (tmp_path / "proc").mkdir()
     (tmp_path / "proc/config.gz").write_bytes(gzip.compress(b"CONFIG_A=y\n"))
     assert running.kernel_config(tmp_path, "6.1.0") == ("/proc/config.gz", "CONFIG_A=y\n")
     assert running.kernel_config(tmp_path / "none", "6.1.0") == (None, "")
 
 
-def test_the_policy_in_force_is_the_one_in_brackets(aspm: ModuleType) -> None:
+def test_the_policy_in_force_is_the_one_in_brackets() -> None:
     assert aspm.selected("default [performance] powersave powersupersave\n") == "performance"
 
 
-def test_a_policy_that_cannot_be_set_has_a_reason(aspm: ModuleType, tmp_path: Path) -> None:
-    assert "no ASPM support" in aspm.obstacle(tmp_path / "policy")
+def test_a_policy_that_cannot_be_set_has_a_reason(tmp_path: Path) -> None:
+    assert "no ASPM support" in str(aspm.obstacle(tmp_path / "policy"))
     policy = tmp_path / "policy"
     policy.touch()
     assert aspm.obstacle(policy) is None
 
 
-def test_a_kernel_that_refuses_is_quoted_and_another_error_is_not_swallowed(
-    aspm: ModuleType, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_kernel_that_refuses_is_quoted_and_another_error_is_not_swallowed(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(number: int) -> None:
         def write(*_: object) -> None:
             raise OSError(number, os.strerror(number))
@@ -76,9 +66,9 @@ def test_a_kernel_that_refuses_is_quoted_and_another_error_is_not_swallowed(
         monkeypatch.setattr(Path, "write_text", write)
 
     refuse(1)
-    assert "pcie_aspm=off" in aspm.set_policy(Path("policy"), "performance")
+    assert "pcie_aspm=off" in str(aspm.set_policy(Path("policy"), "performance"))
     refuse(22)
-    assert "knows no policy 'fast'" in aspm.set_policy(Path("policy"), "fast")
+    assert "knows no policy 'fast'" in str(aspm.set_policy(Path("policy"), "fast"))
     refuse(5)
     with pytest.raises(OSError, match="Input/output"):
         aspm.set_policy(Path("policy"), "performance")
@@ -88,27 +78,23 @@ class TestKernelInstallsLine:
     """Where the line comes from when /etc/kernel/cmdline is not there yet."""
 
     @pytest.fixture
-    def module(self, library: Callable[[str], ModuleType]) -> ModuleType:
-        return library("kernel_cmdline_file")
-
-    @pytest.fixture
     def root(self, tmp_path: Path) -> Path:
         (tmp_path / "proc").mkdir()
         (tmp_path / "proc/cmdline").write_text(r"initrd=\0123\initrd BOOT_IMAGE=/vmlinuz root=LABEL=r ro" + "\n")
         return tmp_path
 
-    def test_it_is_the_running_one_without_the_boot_loaders_words(self, module: ModuleType, root: Path) -> None:
-        assert module.current_line(root) == "root=LABEL=r ro"
+    def test_it_is_the_running_one_without_the_boot_loaders_words(self, root: Path) -> None:
+        assert kernel_cmdline_file.current_line(root) == "root=LABEL=r ro"
 
-    def test_the_distributions_file_comes_before_the_running_line(self, module: ModuleType, root: Path) -> None:
+    def test_the_distributions_file_comes_before_the_running_line(self, root: Path) -> None:
         (root / "usr/lib/kernel").mkdir(parents=True)
         (root / "usr/lib/kernel/cmdline").write_text("root=LABEL=d\n")
-        assert module.current_line(root) == "root=LABEL=d"
+        assert kernel_cmdline_file.current_line(root) == "root=LABEL=d"
 
-    def test_the_hosts_own_file_comes_first_and_may_have_several_lines(self, module: ModuleType, root: Path) -> None:
+    def test_the_hosts_own_file_comes_first_and_may_have_several_lines(self, root: Path) -> None:
         (root / "etc/kernel").mkdir(parents=True)
         (root / "etc/kernel/cmdline").write_text("root=LABEL=e\n  quiet\n")
-        assert module.current_line(root) == "root=LABEL=e quiet"
+        assert kernel_cmdline_file.current_line(root) == "root=LABEL=e quiet"
 
 
 # ansible-role-nvidia-driver 20: a reboot on a local connection ended the controller.
@@ -122,7 +108,7 @@ def test_a_local_connection_is_told_before_any_change_that_it_will_not_be_reboot
     assert run.returncode == 0, run.stdout
     output = " ".join(run.stdout.split())
     told = output.index("gpu-0 will not be rebooted")
-    assert told < output.index("TASK [kernel_cmdline : Set the parameters of the next boot]")
+    assert told < output.index("TASK [bimetal.cluster.kernel_cmdline : Set the parameters of the next boot]")
     assert "Reboot needed on gpu-0 for bimetal_test=1 (it runs the kernel of the machine that runs" in output
 
 

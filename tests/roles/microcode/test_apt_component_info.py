@@ -2,21 +2,16 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 
 import pytest
+from ansible_collections.bimetal.cluster.plugins.modules import apt_component_info as module
 
 PATTERN = r"/debian(-security)?(\.list)?/?$"
 KEY = "/usr/share/keyrings/debian-archive-keyring.gpg"
 
 
-@pytest.fixture(scope="module")
-def module(load: Callable[[str], ModuleType]) -> ModuleType:
-    return load("roles/microcode/library/apt_component_info.py")
-
-
 @pytest.fixture
-def propose(module: ModuleType, tmp_path: Path) -> Callable[..., str]:
+def propose(tmp_path: Path) -> Callable[..., str]:
     """The stanzas for files of /etc/apt, by name."""
 
     def run(**files: str) -> str:

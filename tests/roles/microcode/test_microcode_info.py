@@ -4,9 +4,9 @@ import lzma
 import struct
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 
 import pytest
+from ansible_collections.bimetal.cluster.plugins.modules import microcode_info as module
 
 # AMD EPYC 7763: family 0x19, model 1, stepping 1 is CPUID 0x00A00F11.
 EPYC = "vendor_id\t: AuthenticAMD\ncpu family\t: 25\nmodel\t\t: 1\nstepping\t: 1\nflags\t\t: fpu sse2\n"
@@ -16,11 +16,6 @@ XEON = "vendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 106\nstepping\t: 
 XEON_SIGNATURE = 0x000606A6
 
 Host = Callable[..., Path]
-
-
-@pytest.fixture(scope="module")
-def module(load: Callable[[str], ModuleType]) -> ModuleType:
-    return load("roles/microcode/library/microcode_info.py")
 
 
 @pytest.fixture
@@ -63,7 +58,7 @@ def install(root: Path, name: str, data: bytes) -> None:
     path.write_bytes(data)
 
 
-def test_newer_microcode_of_amd_for_exactly_this_cpu_is_pending(module: ModuleType, host: Host) -> None:
+def test_newer_microcode_of_amd_for_exactly_this_cpu_is_pending(host: Host) -> None:
     root = host(EPYC, "0xa001173")
     data = amd_container((EPYC_SIGNATURE, EPYC_ID, 0x0A0011D5), (0x00A00F12, 0xA012, 0x0A001299))
     install(root, "amd-ucode/microcode_amd_fam19h.bin", data)
@@ -71,24 +66,24 @@ def test_newer_microcode_of_amd_for_exactly_this_cpu_is_pending(module: ModuleTy
     assert (info.vendor, info.running, info.installed, info.pending) == ("amd", "0xa001173", "0xa0011d5", True)
 
 
-def test_several_containers_in_one_file_are_read(module: ModuleType) -> None:
+def test_several_containers_in_one_file_are_read() -> None:
     data = amd_container((EPYC_SIGNATURE, EPYC_ID, 1)) + amd_container((EPYC_SIGNATURE, 0xB0, 3))
     assert sorted(module.amd_revisions(data, EPYC_SIGNATURE)) == [1, 3]
 
 
-def test_a_broken_off_container_gives_what_was_whole(module: ModuleType) -> None:
+def test_a_broken_off_container_gives_what_was_whole() -> None:
     data = amd_container((EPYC_SIGNATURE, EPYC_ID, 7))
     assert list(module.amd_revisions(data[:30], EPYC_SIGNATURE)) == []
     assert list(module.amd_revisions(b"", EPYC_SIGNATURE)) == []
 
 
-def test_compressed_firmware_is_read(module: ModuleType, host: Host) -> None:
+def test_compressed_firmware_is_read(host: Host) -> None:
     root = host(EPYC, "0x1")
     install(root, "amd-ucode/microcode_amd_fam19h.bin.xz", lzma.compress(amd_container((EPYC_SIGNATURE, EPYC_ID, 9))))
     assert module.inspect(root).installed == "0x9"
 
 
-def test_intels_update_for_this_cpu_and_platform_counts(module: ModuleType, host: Host) -> None:
+def test_intels_update_for_this_cpu_and_platform_counts(host: Host) -> None:
     root = host(XEON, "0xd000375")
     updates = [intel_update(0xD0003F5, 0x87), intel_update(0xD0004FF, 0x40), intel_update(0xE000000, 0x87, 0x606A5)]
     install(root, "intel-ucode/06-6a-06", b"".join(updates))
@@ -99,28 +94,26 @@ def test_intels_update_for_this_cpu_and_platform_counts(module: ModuleType, host
     assert (info.vendor, info.installed, info.pending) == ("intel", "0xd0003f5", True)
 
 
-def test_what_runs_already_is_not_pending(module: ModuleType, host: Host) -> None:
+def test_what_runs_already_is_not_pending(host: Host) -> None:
     root = host(EPYC, "0xa0011d5")
     install(root, "amd-ucode/microcode_amd_fam19h.bin", amd_container((EPYC_SIGNATURE, EPYC_ID, 0x0A0011D5)))
     assert module.inspect(root).pending is False
 
 
-def test_a_firmware_that_brought_newer_microcode_than_the_package_leaves_nothing_pending(
-    module: ModuleType, host: Host
-) -> None:
+def test_a_firmware_that_brought_newer_microcode_than_the_package_leaves_nothing_pending(host: Host) -> None:
     root = host(EPYC, "0xa0011de")
     install(root, "amd-ucode/microcode_amd_fam19h.bin", amd_container((EPYC_SIGNATURE, EPYC_ID, 0x0A0011D5)))
     assert module.inspect(root).pending is False
 
 
-def test_one_cpu_with_older_microcode_keeps_the_host_pending(module: ModuleType, host: Host) -> None:
+def test_one_cpu_with_older_microcode_keeps_the_host_pending(host: Host) -> None:
     root = host(EPYC, "0xa0011d5", "0xa001173")
     install(root, "amd-ucode/microcode_amd_fam19h.bin", amd_container((EPYC_SIGNATURE, EPYC_ID, 0x0A0011D5)))
     info = module.inspect(root)
     assert (info.running, info.mixed, info.pending) == ("0xa001173", True, True)
 
 
-def test_the_revision_of_sysfs_counts_where_there_is_one(module: ModuleType, host: Host) -> None:
+def test_the_revision_of_sysfs_counts_where_there_is_one(host: Host) -> None:
     root = host(EPYC, "0x1")
     version = root / "sys/devices/system/cpu/cpu0/microcode/version"
     version.parent.mkdir(parents=True)
@@ -129,9 +122,7 @@ def test_the_revision_of_sysfs_counts_where_there_is_one(module: ModuleType, hos
 
 
 @pytest.mark.parametrize("shown", [[], ["0x0"], ["0xffffffff"]])
-def test_a_revision_that_is_not_shown_is_null_with_a_reason_and_never_zero(
-    module: ModuleType, host: Host, shown: list[str]
-) -> None:
+def test_a_revision_that_is_not_shown_is_null_with_a_reason_and_never_zero(host: Host, shown: list[str]) -> None:
     root = host(EPYC, *shown)
     install(root, "amd-ucode/microcode_amd_fam19h.bin", amd_container((EPYC_SIGNATURE, EPYC_ID, 5)))
     info = module.inspect(root)
@@ -139,20 +130,20 @@ def test_a_revision_that_is_not_shown_is_null_with_a_reason_and_never_zero(
     assert info.reason == "the kernel shows no revision"
 
 
-def test_a_virtual_machines_revision_is_null_whatever_it_shows(module: ModuleType, host: Host) -> None:
+def test_a_virtual_machines_revision_is_null_whatever_it_shows(host: Host) -> None:
     root = host(EPYC.replace("fpu", "fpu hypervisor"), "0x1000065")
     install(root, "amd-ucode/microcode_amd_fam19h.bin", amd_container((EPYC_SIGNATURE, EPYC_ID, 0x0A0011D5)))
     info = module.inspect(root)
     assert (info.running, info.pending) == (None, False)
-    assert "virtual machine" in info.reason
+    assert "virtual machine" in str(info.reason)
 
 
-def test_a_cpu_of_another_vendor_has_none_of_these_packages(module: ModuleType, host: Host) -> None:
+def test_a_cpu_of_another_vendor_has_none_of_these_packages(host: Host) -> None:
     info = module.inspect(host("processor\t: 0\nBogoMIPS\t: 50.00\nCPU implementer\t: 0x41\n"))
     assert (info.vendor, info.running, info.installed) == (None, None, None)
 
 
-def test_late_loading_is_possible_where_the_kernel_offers_it(module: ModuleType, host: Host) -> None:
+def test_late_loading_is_possible_where_the_kernel_offers_it(host: Host) -> None:
     root = host(EPYC, "0x1")
     assert module.inspect(root).late_load is False
     reload = root / module.RELOAD

@@ -2,22 +2,17 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
+from ansible_collections.bimetal.cluster.plugins.module_utils import apt_sources as sources
 
 URL = "https://mirror.example/cuda/debian12/x86_64"
 KEY = "/etc/apt/keyrings/bimetal-nvidia.asc"
 
 
-@pytest.fixture(scope="module")
-def sources(utility: Callable[[str], ModuleType]) -> ModuleType:
-    return utility("apt_sources")
-
-
 @pytest.fixture
-def entries(sources: ModuleType, tmp_path: Path) -> Callable[..., list[Any]]:
+def entries(tmp_path: Path) -> Callable[..., list[Any]]:
     """The archives of files of /etc/apt, by name."""
 
     def read(**files: str) -> list[Any]:
@@ -43,13 +38,13 @@ def entries(sources: ModuleType, tmp_path: Path) -> Callable[..., list[Any]]:
     ],
 )
 def test_a_source_with_another_key_conflicts_in_every_form(
-    sources: ModuleType, entries: Callable[..., list[Any]], files: dict[str, str]
+    entries: Callable[..., list[Any]], files: dict[str, str]
 ) -> None:
     [found] = sources.conflicts(entries(**files), f"{URL}/", "/", KEY)
     assert found.path.stem in {"cuda", "sources"}
 
 
-def test_the_place_of_a_conflict_is_its_file_and_line(sources: ModuleType, entries: Callable[..., list[Any]]) -> None:
+def test_the_place_of_a_conflict_is_its_file_and_line(entries: Callable[..., list[Any]]) -> None:
     found = entries(
         cuda_sources=f"Types: deb\nURIs: http://a.example\nSuites: b\n\nTypes: deb\nURIs: {URL}\nSuites: /\n"
     )
@@ -69,21 +64,19 @@ def test_the_place_of_a_conflict_is_its_file_and_line(sources: ModuleType, entri
     ],
 )
 def test_the_same_key_another_archive_and_what_is_disabled_do_not_conflict(
-    sources: ModuleType, entries: Callable[..., list[Any]], files: dict[str, str]
+    entries: Callable[..., list[Any]], files: dict[str, str]
 ) -> None:
     assert sources.conflicts(entries(**files), URL, "/", KEY) == []
 
 
-def test_only_duplicates_with_our_marker_are_removed(
-    sources: ModuleType, entries: Callable[..., list[Any]], tmp_path: Path
-) -> None:
+def test_only_duplicates_with_our_marker_are_removed(entries: Callable[..., list[Any]], tmp_path: Path) -> None:
     ours = sources.stanza(URL, "/", "", KEY, "")
     found = entries(old_sources=ours, own_sources=ours, theirs_list=f"deb [signed-by={KEY}] {URL} /\n")
     own = tmp_path / "sources.list.d/own.sources"
     assert sources.duplicates(found, URL, own) == [tmp_path / "sources.list.d/old.sources"]
 
 
-def test_a_directory_has_no_components_and_a_suite_has(sources: ModuleType) -> None:
+def test_a_directory_has_no_components_and_a_suite_has() -> None:
     assert "Components" not in sources.stanza(URL, "/", "main", KEY, "")
     assert "Suites: noble\nComponents: main\nArchitectures: amd64\n" in sources.stanza(
         URL, "noble", "main", KEY, "amd64"

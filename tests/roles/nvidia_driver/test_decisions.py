@@ -4,23 +4,18 @@ import csv
 import itertools
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
+from ansible_collections.bimetal.cluster.plugins.filter import nvidia_driver as decide
 
 Json = dict[str, Any]
 
 V100, T4, A100, L40S, H100, GH200, B200 = "1db4", "1eb8", "20b2", "26b9", "2330", "2342", "2901"
 
 
-@pytest.fixture(scope="module")
-def decide(load: Callable[[str], ModuleType]) -> ModuleType:
-    return load("roles/nvidia_driver/filter_plugins/nvidia_driver.py")
-
-
 @pytest.fixture
-def module(decide: ModuleType, data: Json) -> Callable[..., str]:
+def module(data: Json) -> Callable[..., str]:
     """The kernel module for GPUs given by device id."""
 
     def choose(*devices: str, wanted: str = "auto", branch: str = "535") -> str:
@@ -32,9 +27,7 @@ def module(decide: ModuleType, data: Json) -> Callable[..., str]:
     return choose
 
 
-def test_the_table_agrees_with_the_published_architecture_of_every_known_device(
-    decide: ModuleType, data: Json, project: Path
-) -> None:
+def test_the_table_agrees_with_the_published_architecture_of_every_known_device(data: Json, project: Path) -> None:
     architectures = {
         "sm_70": {"Volta"},
         "sm_75": {"Turing"},
@@ -123,20 +116,18 @@ def test_a_module_or_branch_that_drives_not_all_gpus_is_refused(
         ("1000.1", "13.2", True),
     ],
 )
-def test_the_drivers_floor_of_cuda_is_compared_part_by_part(
-    decide: ModuleType, data: Json, driver: str, cuda: str, runs: bool
-) -> None:
+def test_the_drivers_floor_of_cuda_is_compared_part_by_part(data: Json, driver: str, cuda: str, runs: bool) -> None:
     problem = decide.cuda_problem(driver, cuda, data["_nvidia_driver_cuda_matrix"])
     assert (problem == "") is runs
     assert runs or f"CUDA {cuda} needs driver " in problem
 
 
-def test_a_cuda_release_that_the_matrix_lacks_is_refused_with_those_it_has(decide: ModuleType, data: Json) -> None:
+def test_a_cuda_release_that_the_matrix_lacks_is_refused_with_those_it_has(data: Json) -> None:
     with pytest.raises(ValueError, match=r"CUDA 10\.2 is not in the matrix: expected one of 11\.8, "):
         decide.cuda_row("10.2", data["_nvidia_driver_cuda_matrix"])
 
 
-def test_the_floors_rise_with_cuda(decide: ModuleType, data: Json) -> None:
+def test_the_floors_rise_with_cuda(data: Json) -> None:
     rows = data["_nvidia_driver_cuda_matrix"]
     floors = [decide._numbers(row["driver"]) for row in rows]
     assert floors == sorted(floors)
@@ -154,7 +145,7 @@ def test_the_floors_rise_with_cuda(decide: ModuleType, data: Json) -> None:
     ],
 )
 def test_every_source_has_its_names_of_both_modules(
-    decide: ModuleType, data: Json, where: tuple[str, str], kind: str, expected: str
+    data: Json, where: tuple[str, str], kind: str, expected: str
 ) -> None:
     source, distribution = where
     names = decide.packages(data["_nvidia_driver_sources"][source][distribution], "535.261.03", kind)
@@ -171,7 +162,5 @@ def test_every_source_has_its_names_of_both_modules(
         (["nvidia-smi", "nvidia-fabricmanager-550"], ""),
     ],
 )
-def test_only_a_fabric_manager_of_the_drivers_own_set_will_do(
-    decide: ModuleType, available: list[str], expected: str
-) -> None:
+def test_only_a_fabric_manager_of_the_drivers_own_set_will_do(available: list[str], expected: str) -> None:
     assert decide.fabric_manager(available, "535") == expected

@@ -6,20 +6,11 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
-
-
-@pytest.fixture(scope="module")
-def host(utility: Callable[[str], ModuleType]) -> ModuleType:
-    return utility("driver_host")
-
-
-@pytest.fixture(scope="module")
-def info(library: Callable[[str], ModuleType]) -> ModuleType:
-    return library("driver_host_info")
+from ansible_collections.bimetal.cluster.plugins.module_utils import driver_host as host
+from ansible_collections.bimetal.cluster.plugins.modules import driver_host_info as info
 
 
 # ROCm 4328, realtek-r8126-dkms 3: Secure Boot was on and the key that signs modules was not enrolled.
@@ -35,7 +26,7 @@ def info(library: Callable[[str], ModuleType]) -> ModuleType:
         ("Failed to read SecureBoot\n", "unknown"),
     ],
 )
-def test_the_state_of_secure_boot_is_read(host: ModuleType, output: str, state: str) -> None:
+def test_the_state_of_secure_boot_is_read(output: str, state: str) -> None:
     assert host.secure_boot_state(output) == state
 
 
@@ -47,11 +38,11 @@ def test_the_state_of_secure_boot_is_read(host: ModuleType, output: str, state: 
         ("Failed to get file status, /var/lib/dkms/mok.pub\n", None),
     ],
 )
-def test_the_key_is_enrolled_not_enrolled_or_unknown(host: ModuleType, output: str, enrolled: bool | None) -> None:
+def test_the_key_is_enrolled_not_enrolled_or_unknown(output: str, enrolled: bool | None) -> None:
     assert host.key_enrolled(output) is enrolled
 
 
-def test_dkms_status_is_read_in_the_forms_of_both_releases(host: ModuleType) -> None:
+def test_dkms_status_is_read_in_the_forms_of_both_releases() -> None:
     lines = (
         "nvidia, 470.57.02, 5.4.0-80-generic, x86_64: installed\n"
         "nvidia-current/535.261.03, 6.1.0-40-amd64, x86_64: installed (WARNING! Diff between built and installed)\n"
@@ -67,7 +58,7 @@ def test_dkms_status_is_read_in_the_forms_of_both_releases(host: ModuleType) -> 
 
 
 # nvidia-driver-G06 62: nouveau was still in the initramfs.
-def test_nouveau_is_found_compressed_or_not_and_its_firmware_is_none(host: ModuleType) -> None:
+def test_nouveau_is_found_compressed_or_not_and_its_firmware_is_none() -> None:
     names = [
         "usr/lib/modules/6.1.0-40-amd64/kernel/drivers/gpu/drm/nouveau/nouveau.ko",
         "usr/lib/modules/6.12/kernel/drivers/gpu/drm/nouveau/nouveau.ko.xz",
@@ -85,13 +76,13 @@ def test_nouveau_is_found_compressed_or_not_and_its_firmware_is_none(host: Modul
         "-rw-r--r--   1 root     root           84 Jan  1  1970 etc/modprobe.d/own.conf",
     ],
 )
-def test_a_file_is_found_in_the_listings_of_both_tools(host: ModuleType, line: str) -> None:
+def test_a_file_is_found_in_the_listings_of_both_tools(line: str) -> None:
     assert host.holds([line], "/etc/modprobe.d/own.conf")
     assert not host.holds([f"{line}.bak", "usr/etc/modprobe.d/own.conf"], "/etc/modprobe.d/own.conf")
 
 
 # gpu-operator 85 and 583: no kernel headers, and a build that failed late.
-def test_headers_are_missing_without_build_or_with_a_link_into_nothing(info: ModuleType, tmp_path: Path) -> None:
+def test_headers_are_missing_without_build_or_with_a_link_into_nothing(tmp_path: Path) -> None:
     modules = tmp_path / "lib/modules"
     (modules / "6.1-good/build").mkdir(parents=True)
     (modules / "6.1-gone").mkdir()
@@ -99,7 +90,7 @@ def test_headers_are_missing_without_build_or_with_a_link_into_nothing(info: Mod
     assert info.without_headers(tmp_path, ["6.1-good", "6.1-gone", "6.1-none"]) == ["6.1-gone", "6.1-none"]
 
 
-def test_a_module_is_loaded_with_its_version_without_one_or_not_at_all(info: ModuleType, tmp_path: Path) -> None:
+def test_a_module_is_loaded_with_its_version_without_one_or_not_at_all(tmp_path: Path) -> None:
     (tmp_path / "sys/module/nvidia").mkdir(parents=True)
     (tmp_path / "sys/module/nvidia/version").write_text("535.261.03\n")
     (tmp_path / "sys/module/nouveau").mkdir()
@@ -107,7 +98,7 @@ def test_a_module_is_loaded_with_its_version_without_one_or_not_at_all(info: Mod
     assert found == ["535.261.03", "", None]
 
 
-def test_nvswitches_are_counted_by_vendor_and_class(info: ModuleType, tmp_path: Path) -> None:
+def test_nvswitches_are_counted_by_vendor_and_class(tmp_path: Path) -> None:
     for number, (vendor, kind) in enumerate([("0x10de", "0x068000"), ("0x10de", "0x030200"), ("0x8086", "0x068000")]):
         device = tmp_path / f"sys/bus/pci/devices/0000:0{number}:00.0"
         device.mkdir(parents=True)
@@ -117,7 +108,7 @@ def test_nvswitches_are_counted_by_vendor_and_class(info: ModuleType, tmp_path: 
 
 
 @pytest.fixture
-def ask(project: Path, tmp_path: Path) -> Callable[..., dict[str, Any]]:
+def ask(tmp_path: Path) -> Callable[..., dict[str, Any]]:
     """Run the module as Ansible does, with fake tools first on PATH."""
 
     def run(tools: dict[str, str], name: str, **arguments: object) -> dict[str, Any]:
@@ -129,12 +120,11 @@ def ask(project: Path, tmp_path: Path) -> Callable[..., dict[str, Any]]:
         command = [
             str(Path(sys.executable).with_name("ansible")),
             *("localhost", "-i", "localhost,", "-c", "local", "-o"),
-            *("--playbook-dir", str(tmp_path), "-M", str(project / "roles/nvidia_driver/library")),
-            *("-e", f"ansible_python_interpreter={sys.executable}", "-m", name, "-a", json.dumps(arguments)),
+            *("--playbook-dir", str(tmp_path), "-e", f"ansible_python_interpreter={sys.executable}"),
+            *("-m", f"bimetal.cluster.{name}", "-a", json.dumps(arguments)),
         ]
         environment = os.environ | {
             "PATH": f"{directory}:{os.environ['PATH']}",
-            "ANSIBLE_MODULE_UTILS": str(project / "roles/nvidia_driver/module_utils"),
             "ANSIBLE_STDOUT_CALLBACK": "minimal",
             "LC_ALL": "C.UTF-8",
         }

@@ -1,14 +1,7 @@
 """Versions are compared by their parts, never as strings."""
 
-from collections.abc import Callable
-from types import ModuleType
-
 import pytest
-
-
-@pytest.fixture(scope="module")
-def versions(utility: Callable[[str], ModuleType]) -> ModuleType:
-    return utility("driver_versions")
+from ansible_collections.bimetal.cluster.plugins.module_utils import driver_versions as versions
 
 
 @pytest.mark.parametrize(
@@ -21,18 +14,16 @@ def versions(utility: Callable[[str], ModuleType]) -> ModuleType:
         ("(none)", ()),
     ],
 )
-def test_the_leading_number_is_read_without_epoch_and_revision(
-    versions: ModuleType, version: str, parts: tuple[int, ...]
-) -> None:
+def test_the_leading_number_is_read_without_epoch_and_revision(version: str, parts: tuple[int, ...]) -> None:
     assert versions.numbers(version) == parts
 
 
-def test_a_two_digit_part_is_newer_than_a_one_digit_part(versions: ModuleType) -> None:
+def test_a_two_digit_part_is_newer_than_a_one_digit_part() -> None:
     assert versions.at_least("6.10", "6.9")
     assert not versions.at_least("9.99", "11.8")
 
 
-def test_trailing_zeros_make_no_other_release(versions: ModuleType) -> None:
+def test_trailing_zeros_make_no_other_release() -> None:
     assert versions.at_least("6.4", "6.4.0")
     assert versions.at_least("6.4.0", "6.4")
     assert not versions.at_least("6.4.0", "6.4.1")
@@ -50,9 +41,7 @@ def test_trailing_zeros_make_no_other_release(versions: ModuleType) -> None:
         ("5350.1-1", "535", False),
     ],
 )
-def test_a_version_is_of_a_branch_an_upstream_version_or_exactly_one(
-    versions: ModuleType, version: str, wanted: str, fits: bool
-) -> None:
+def test_a_version_is_of_a_branch_an_upstream_version_or_exactly_one(version: str, wanted: str, fits: bool) -> None:
     assert versions.matches(version, wanted) is fits
 
 
@@ -70,7 +59,7 @@ def test_a_version_is_of_a_branch_an_upstream_version_or_exactly_one(
         ("535.261.03-1", "535.309.01-0+deb12u1"),
     ],
 )
-def test_the_order_is_debians(versions: ModuleType, older: str, newer: str) -> None:
+def test_the_order_is_debians(older: str, newer: str) -> None:
     assert versions.compare(older, newer) < 0
     assert versions.compare(newer, older) > 0
     assert versions.newest([older, newer]) == newer

@@ -31,26 +31,30 @@ def test_the_machine_that_runs_the_playbook_is_never_rebooted(reboot: Reboot) ->
     assert "gpu-0 will not be rebooted, though reboots are allowed" in said
     why = "it runs the kernel of the machine that runs this playbook"
     assert f"Reboot needed on gpu-0 ({why}): {REASONS}." in said
-    assert "TASK [reboot : Reboot]" not in said
+    assert "TASK [bimetal.cluster.reboot : Reboot]" not in said
 
 
 def test_without_leave_it_is_said_what_a_reboot_is_needed_for(reboot: Reboot) -> None:
     said = reboot(reboot_allowed=False)
     assert f"Reboot needed on gpu-0 (reboot_allowed is false): {REASONS}." in said
-    assert "TASK [reboot : Reboot]" not in said
+    assert "TASK [bimetal.cluster.reboot : Reboot]" not in said
 
 
 def test_a_host_on_which_no_role_needs_it_is_not_rebooted(reboot: Reboot) -> None:
     said = reboot(test_needed=False, _reboot_impossible="")
     assert "Reboot needed" not in said
-    assert "TASK [reboot : Reboot]" not in said
+    assert "TASK [bimetal.cluster.reboot : Reboot]" not in said
 
 
 def test_a_host_that_serves_is_drained_before_its_one_reboot_for_everything(reboot: Reboot) -> None:
     # As a host elsewhere, with no gateway to ask. Ansible's own module is the last to refuse a local connection.
     said = reboot(_reboot_impossible="", triton_host="192.0.2.10", expected=2)
-    steps = ["TASK [Drain it]", "TASK [reboot : Reboot]", "with local connection would reboot the control node"]
+    steps = [
+        "TASK [Drain it]",
+        "TASK [bimetal.cluster.reboot : Reboot]",
+        "with local connection would reboot the control node",
+    ]
     positions = [said.find(step) for step in steps]
     assert -1 not in positions
     assert positions == sorted(positions)
-    assert said.count("TASK [reboot : Reboot]") == 1
+    assert said.count("TASK [bimetal.cluster.reboot : Reboot]") == 1

@@ -2,18 +2,13 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 import yaml
+from ansible_collections.bimetal.cluster.plugins.filter import rocm as decide
 
 Json = dict[str, Any]
-
-
-@pytest.fixture(scope="module")
-def decide(load: Callable[[str], ModuleType]) -> ModuleType:
-    return load("roles/rocm/filter_plugins/rocm.py")
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +18,7 @@ def data(project: Path) -> Json:
 
 
 @pytest.fixture(scope="module")
-def row(decide: ModuleType, data: Json) -> Callable[[str], Json]:
+def row(data: Json) -> Callable[[str], decide.Row]:
     return lambda rocm: decide.row(rocm, data["_rocm_matrix"])
 
 
@@ -68,7 +63,7 @@ def test_an_unknown_release_is_refused_with_those_that_are_known(row: Callable[[
     ],
 )
 def test_a_kernel_fits_a_release_or_does_not(
-    decide: ModuleType, row: Callable[[str], Json], rocm: str, host: tuple[str, str], fits: bool
+    row: Callable[[str], Json], rocm: str, host: tuple[str, str], fits: bool
 ) -> None:
     distribution, kernel = host
     problem = decide.kernel_problem(kernel, distribution, row(rocm))
@@ -76,7 +71,7 @@ def test_a_kernel_fits_a_release_or_does_not(
     assert fits or problem.startswith(f"Kernel {kernel} is none that amdgpu ")
 
 
-def test_a_distribution_that_a_release_is_not_for_is_named(decide: ModuleType, row: Callable[[str], Json]) -> None:
+def test_a_distribution_that_a_release_is_not_for_is_named(row: Callable[[str], Json]) -> None:
     problem = decide.kernel_problem("6.12.48+deb13-amd64", "Debian 13", row("7.0.1"))
     assert problem.startswith("ROCm 7.0.1 is not for Debian 13: expected one of Ubuntu 24.04")
 
@@ -91,7 +86,7 @@ def test_a_distribution_that_a_release_is_not_for_is_named(decide: ModuleType, r
         (("OracleLinux", "8.10", "RedHat"), "RHEL 8"),
     ],
 )
-def test_ansibles_facts_become_the_matrixs_names(decide: ModuleType, facts: tuple[str, str, str], key: str) -> None:
+def test_ansibles_facts_become_the_matrixs_names(facts: tuple[str, str, str], key: str) -> None:
     assert decide.distribution_key(*facts) == key
 
 
@@ -106,9 +101,7 @@ def test_ansibles_facts_become_the_matrixs_names(decide: ModuleType, facts: tupl
         ("31.40", "7.2", False),
     ],
 )
-def test_another_driver_goes_with_a_release_where_amd_says_so(
-    decide: ModuleType, data: Json, amdgpu: str, rocm: str, goes: bool
-) -> None:
+def test_another_driver_goes_with_a_release_where_amd_says_so(data: Json, amdgpu: str, rocm: str, goes: bool) -> None:
     assert (decide.driver_problem(amdgpu, rocm, data["_rocm_driver_matrix"]) == "") is goes
 
 
@@ -142,9 +135,7 @@ SYSTEM, ROCM = "/lib/x86_64-linux-gnu", "/opt/rocm/lib"
         (ROCM, "/opt/rocm/lib64", []),
     ],
 )
-def test_a_library_of_rocm_that_hides_another_stacks_is_found(
-    decide: ModuleType, first: str, second: str, hidden: list[str]
-) -> None:
+def test_a_library_of_rocm_that_hides_another_stacks_is_found(first: str, second: str, hidden: list[str]) -> None:
     order = decide.loader_order(LDCONFIG.format(first=first, second=second))
     assert set(order) == {"libOpenCL.so.1"}
     assert decide.shadowing(order, "/opt/rocm") == hidden

@@ -1,21 +1,16 @@
 """What the table, the host and the inventory make of a vendor's environment."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 import yaml
+from ansible_collections.bimetal.cluster.plugins.filter import tuning
 
 Row = Mapping[str, Any]
 FACTS = {"physical_cores": 64}
-
-
-@pytest.fixture(scope="module")
-def tuning(load: Callable[[str], ModuleType]) -> ModuleType:
-    return load("roles/tuning/filter_plugins/tuning.py")
 
 
 @pytest.fixture(scope="module")
@@ -25,11 +20,11 @@ def table(project: Path) -> list[Row]:
     return rows
 
 
-def test_openmp_has_one_thread_for_each_physical_core(tuning: ModuleType, table: list[Row]) -> None:
+def test_openmp_has_one_thread_for_each_physical_core(table: list[Row]) -> None:
     assert tuning.environment(table, "cpu", FACTS, {}, {}) == {"OMP_NUM_THREADS": "64"}
 
 
-def test_a_number_that_nobody_could_count_sets_nothing(tuning: ModuleType, table: list[Row]) -> None:
+def test_a_number_that_nobody_could_count_sets_nothing(table: list[Row]) -> None:
     assert "OMP_NUM_THREADS" not in tuning.environment(table, "amd", {"physical_cores": 0}, {}, {})
 
 
@@ -37,15 +32,13 @@ def test_a_number_that_nobody_could_count_sets_nothing(tuning: ModuleType, table
     ("vendor", "own", "other"),
     [("nvidia", "CUDA_DEVICE_ORDER", "HIP_FORCE_DEV_KERNARG"), ("amd", "HIP_FORCE_DEV_KERNARG", "CUDA_DEVICE_ORDER")],
 )
-def test_a_vendor_gets_its_own_variables_only(
-    tuning: ModuleType, table: list[Row], vendor: str, own: str, other: str
-) -> None:
+def test_a_vendor_gets_its_own_variables_only(table: list[Row], vendor: str, own: str, other: str) -> None:
     names = tuning.environment(table, vendor, FACTS, {}, {})
     assert own in names
     assert other not in names
 
 
-def test_the_inventory_replaces_removes_and_adds(tuning: ModuleType, table: list[Row]) -> None:
+def test_the_inventory_replaces_removes_and_adds(table: list[Row]) -> None:
     values = {"CUDA_MODULE_LOADING": "EAGER", "NCCL_DEBUG": None, "OMP_NUM_THREADS": 8}
     result = tuning.environment(table, "nvidia", FACTS, values, {"TF_ENABLE_ONEDNN_OPTS": 0})
     assert result["CUDA_MODULE_LOADING"] == "EAGER"
@@ -68,7 +61,7 @@ def test_the_inventory_replaces_removes_and_adds(tuning: ModuleType, table: list
     ],
 )
 def test_a_value_that_would_go_wrong_is_refused_by_name(
-    tuning: ModuleType, table: list[Row], vendor: str, values: dict[str, Any], says: str
+    table: list[Row], vendor: str, values: dict[str, Any], says: str
 ) -> None:
     (problem,) = tuning.problems(table, vendor, values, {})
     assert says in problem
@@ -83,15 +76,13 @@ def test_a_value_that_would_go_wrong_is_refused_by_name(
         ({"OPTIONS": '"a b"'}, "which systemd and Docker read differently"),
     ],
 )
-def test_a_variable_of_ones_own_is_one_that_can_be_written(
-    tuning: ModuleType, table: list[Row], extra: dict[str, Any], says: str
-) -> None:
+def test_a_variable_of_ones_own_is_one_that_can_be_written(table: list[Row], extra: dict[str, Any], says: str) -> None:
     (problem,) = tuning.problems(table, "cpu", {}, extra)
     assert says in problem
 
 
 @pytest.mark.parametrize("vendor", ["nvidia", "amd", "cpu"])
-def test_the_tables_own_values_are_accepted(tuning: ModuleType, table: list[Row], vendor: str) -> None:
+def test_the_tables_own_values_are_accepted(table: list[Row], vendor: str) -> None:
     values = tuning.environment(table, vendor, FACTS, {}, {})
     assert tuning.problems(table, vendor, values, {}) == []
 
@@ -106,9 +97,7 @@ def test_the_tables_own_values_are_accepted(tuning: ModuleType, table: list[Row]
         ("amd", {"ROCR_VISIBLE_DEVICES": None, "HIP_VISIBLE_DEVICES": "0,2"}),
     ],
 )
-def test_documented_forms_of_device_lists_are_accepted(
-    tuning: ModuleType, table: list[Row], vendor: str, values: dict[str, Any]
-) -> None:
+def test_documented_forms_of_device_lists_are_accepted(table: list[Row], vendor: str, values: dict[str, Any]) -> None:
     assert tuning.problems(table, vendor, values, {}) == []
 
 

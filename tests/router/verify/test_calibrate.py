@@ -64,7 +64,6 @@ def calibrate(tmp_path: Path) -> Calibrate:
         playbook = [str(Path(sys.executable).with_name("ansible-playbook")), "ansible/playbooks/calibrate.yml"]
         environment = {
             **os.environ,
-            "ANSIBLE_CONFIG": str(PROJECT / "ansible" / "ansible.cfg"),
             "LC_ALL": "C.UTF-8",
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         }
