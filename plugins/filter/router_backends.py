@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -23,8 +24,30 @@ def router_orphans(models: Sequence[Mapping[str, Any]], leaving: Collection[str]
     return [name for name, backends in serving.items() if backends and backends <= set(leaving)]
 
 
+def router_shared_addresses(
+    backends: Sequence[Mapping[str, Any]], *listeners: Mapping[str, Sequence[int | str]]
+) -> list[str]:
+    """Addresses that more than one service of the fleet would use, as `host:port`.
+
+    Args:
+        backends: variables of hosts: `triton_host` and the three ports.
+        listeners: ports by host, of each of the other services.
+    """
+    used = Counter(
+        f"{backend['triton_host']}:{backend[f'triton_{port}_port']}"
+        for backend in backends
+        for port in ("http", "grpc", "metrics")
+    )
+    used.update(f"{host}:{port}" for services in listeners for host, ports in services.items() for port in ports)
+    return sorted(address for address, count in used.items() if count > 1)
+
+
 class FilterModule:
     """Ansible's entry point."""
 
     def filters(self) -> dict[str, Any]:
-        return {"router_backend_names": router_backend_names, "router_orphans": router_orphans}
+        return {
+            "router_backend_names": router_backend_names,
+            "router_orphans": router_orphans,
+            "router_shared_addresses": router_shared_addresses,
+        }
