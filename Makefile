@@ -25,7 +25,7 @@ unexport PYTHONPATH PYTHONHOME
 .DEFAULT_GOAL := help
 include ansible/molecule.mk
 include images/images.mk
-.PHONY: help up down status venv model-repo test test-slow test-all lint bench clean
+.PHONY: help up down status venv model-repo test test-slow test-all lint docs bench clean
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -78,6 +78,9 @@ lint: $(INSTALLED) ## Check code, types, roles and YAML
 	mypy tests/testbed $$(find roles -name '*.py' -path '*/files/*')
 	yamllint --strict --config-file ansible/yamllint.yml ansible galaxy.yml meta roles tests/roles .config
 	ansible-lint --offline --config-file ansible/ansible-lint.yml
+
+docs: $(INSTALLED) ## Write docs/reference from the code
+	python docs/generate.py
 
 bench: $(INSTALLED) ## Measure direct, proxyless, gateway and plain Envoy in turn
 	python -m bench $(ARGS)

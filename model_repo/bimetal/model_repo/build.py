@@ -84,7 +84,7 @@ def _write_pool(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     console = Console(stderr=True)
-    options = _parser().parse_args(arguments)
+    options = argument_parser().parse_args(arguments)
     try:
         sources = load_sources()
         selected = _selected(options.model, sources)
@@ -102,7 +102,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return EXIT_OK
 
 
-def _parser() -> argparse.ArgumentParser:
+def argument_parser() -> argparse.ArgumentParser:
+    """The options of the command line."""
     parser = argparse.ArgumentParser(prog="python -m bimetal.model_repo.build", description=__doc__)
     parser.add_argument(
         "--pool",
