@@ -10,8 +10,15 @@ import yaml
 from docs.generate import OUT, pages
 
 ROOT = Path(__file__).parents[2]
+# Not the changelog, which tells of what is gone, too.
 PROSE = sorted(
-    [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("*/README.md"), *ROOT.glob("roles/*/README.md")]
+    [
+        *ROOT.glob("[!C]*.md"),
+        ROOT / "CONTRIBUTING.md",
+        *ROOT.glob("docs/*.md"),
+        *ROOT.glob("*/README.md"),
+        *ROOT.glob("roles/*/README.md"),
+    ]
 )
 # What only a build or a run makes.
 MADE = ("model_repo/cuda", "model_repo/rocm", "model_repo/cpu", "docs/benchmarks.md")
