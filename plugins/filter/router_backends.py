@@ -46,6 +46,7 @@ class FilterModule:
     """Ansible's entry point."""
 
     def filters(self) -> dict[str, Any]:
+        """Each by its own name."""
         return {
             "router_backend_names": router_backend_names,
             "router_orphans": router_orphans,

@@ -101,4 +101,4 @@ def _unload(cluster: Cluster, name: str) -> None:
     for backend in cluster.fleet.backends:
         with triton_http.InferenceServerClient(backend.http_address) as client:
             client.unload_model(name)
-            wait_until(lambda client=client: not client.is_model_ready(name))  # type: ignore[misc]
+            wait_until(lambda client=client: not client.is_model_ready(name))  # type: ignore[misc]  # mypy infers no lambda with a default

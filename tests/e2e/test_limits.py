@@ -93,7 +93,7 @@ def test_a_gateway_that_holds_too_much_says_so_until_it_holds_less(cluster: Clus
         while not refused():
             held.append(client.async_infer("slow_identity", large, lambda *_: None))
             active = len(held)
-            wait_until(lambda active=active: in_flight(second) >= active or refused())  # type: ignore[misc]
+            wait_until(lambda active=active: in_flight(second) >= active or refused())  # type: ignore[misc]  # mypy infers no lambda with a default
             assert active < 64, "64 requests of 4 MiB fit into 128 MiB"
         with pytest.raises(InferenceServerException, match=refusal) as caught:
             identity(triton_grpc, client)

@@ -67,7 +67,7 @@ def test_explain_names_the_operator_its_opset_and_the_provider(cluster: Cluster)
 def test_explain_of_an_unknown_model_is_one_clear_line(cluster: Cluster) -> None:
     with pytest.raises(Exception, match="returned non-zero exit status 1") as caught:
         cluster.bimetal("explain", "nope")
-    assert "no backend has reported a model named 'nope'" in caught.value.stderr  # type: ignore[attr-defined]
+    assert "no backend has reported a model named 'nope'" in caught.value.stderr  # type: ignore[attr-defined]  # CalledProcessError's
 
 
 def test_metrics_are_on_the_port_where_a_triton_has_them(cluster: Cluster) -> None:

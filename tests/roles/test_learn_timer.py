@@ -42,7 +42,7 @@ def test_the_timer_runs_a_command_that_there_is_every_week(units: Path) -> None:
     program, command, *options = shlex.split(service["Service"]["ExecStart"])
     assert (Path(program).name, options) == ("bimetal", ["--fleet", "/var/lib/bimetal/fleet.yaml"])
     assert Path(program).is_file()
-    assert command in get_command(app).commands  # type: ignore[attr-defined]
+    assert command in get_command(app).commands  # type: ignore[attr-defined]  # it is a group
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")

@@ -61,7 +61,7 @@ class Engine:
 
     def inspect(self, reference: str) -> Mapping[str, Any] | None:
         """What the engine knows of an image."""
-        from docker.errors import ImageNotFound  # noqa: PLC0415
+        from docker.errors import ImageNotFound  # noqa: PLC0415 - comes with the one above
 
         with explained(reference):
             try:
@@ -157,7 +157,7 @@ class Engine:
 def explained(subject: str) -> Iterator[None]:
     """Turn the SDK's and the connection's errors into ours."""
     import requests  # noqa: PLC0415 - comes with the SDK
-    from docker.errors import DockerException  # noqa: PLC0415
+    from docker.errors import DockerException  # noqa: PLC0415 - comes with the one above
 
     try:
         yield

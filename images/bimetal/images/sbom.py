@@ -67,10 +67,10 @@ def document(name: str, version: str, found: Contents) -> str:
     """
     try:
         from cyclonedx.model.bom import Bom  # noqa: PLC0415 - only this command needs the library
-        from cyclonedx.model.component import Component, ComponentType  # noqa: PLC0415
-        from cyclonedx.output.json import JsonV1Dot6  # noqa: PLC0415
-        from cyclonedx.schema import SchemaVersion  # noqa: PLC0415
-        from cyclonedx.validation.json import JsonStrictValidator  # noqa: PLC0415
+        from cyclonedx.model.component import Component, ComponentType  # noqa: PLC0415 - comes with the one above
+        from cyclonedx.output.json import JsonV1Dot6  # noqa: PLC0415 - comes with the one above
+        from cyclonedx.schema import SchemaVersion  # noqa: PLC0415 - comes with the one above
+        from cyclonedx.validation.json import JsonStrictValidator  # noqa: PLC0415 - comes with the one above
     except ImportError as error:
         raise ImageError(
             "Python has no module 'cyclonedx'.", "pip install 'cyclonedx-python-lib[json-validation]' (extra 'images')"

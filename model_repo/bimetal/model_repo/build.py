@@ -83,6 +83,7 @@ def _write_pool(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
+    """The command; its exit status: 0 built, 1 failed and nothing changed, 2 a word or source that is of no use."""
     console = Console(stderr=True)
     options = argument_parser().parse_args(arguments)
     try:

@@ -31,6 +31,7 @@ def write_model(directory: Path, files: Mapping[str, bytes]) -> Status:
 
 
 def refuse_foreign(directory: Path) -> None:
+    """Raises OutputError for a folder that the builder did not make, so that nothing of others is overwritten."""
     if directory.exists() and not (directory / MARKER).is_file():
         raise OutputError(
             f"{directory}: exists and was not made by the builder (no {MARKER} in it). "

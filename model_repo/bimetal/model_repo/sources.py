@@ -33,6 +33,8 @@ Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$", description="64 lower-c
 
 
 class Strict(BaseModel):
+    """Immutable, and an unknown key is a mistake."""
+
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 

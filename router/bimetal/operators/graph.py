@@ -64,10 +64,12 @@ class Tensor:
 
     @property
     def elements(self) -> int | None:
+        """How many, with open sizes as they are assumed; None where the shape is unknown."""
         return None if self.assumed is None else prod(self.assumed)
 
     @property
     def bytes(self) -> int | None:
+        """Size in bytes, as `elements`; None where shape or type is unknown."""
         if self.elements is None or self.type is None:
             return None
         return (self.elements * BITS.get(self.type, 32) + 7) // 8
@@ -95,6 +97,7 @@ class Node:
 
     @property
     def label(self) -> str:
+        """Its name in the file, or operator and index."""
         return self.name or f"{self.operator}_{self.index}"
 
     def input(self, position: int) -> Tensor | None:

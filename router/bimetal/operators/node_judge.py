@@ -34,6 +34,7 @@ class NodeJudge:
         self._target = target
 
     def finding(self, node: Node) -> Finding:
+        """The score of one node on the target, with its reason."""
         judgement = self._matrix.judge(node.domain, node.operator, node.version, self._target)
         if judgement is None and self._target in TORCH_BUILDS.values():
             return UNMENTIONED

@@ -26,10 +26,12 @@ class Profile:
 
     @property
     def flops(self) -> int:
+        """Of all nodes whose shapes are known; a multiply-add counts two."""
         return sum(cost.flops or 0 for cost in self.costs)
 
     @property
     def bytes(self) -> int:
+        """Read and written by all nodes whose shapes are known."""
         return sum(cost.bytes or 0 for cost in self.costs)
 
     @property
@@ -39,6 +41,7 @@ class Profile:
 
     @property
     def dynamic_inputs(self) -> tuple[Tensor, ...]:
+        """The inputs with an open size."""
         return tuple(tensor for tensor in self.graph.inputs if tensor.dynamic_axes)
 
 

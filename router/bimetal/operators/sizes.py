@@ -30,6 +30,7 @@ def input_size(name: str, axis: int) -> Dim:
 
 
 def assumed(size: Size) -> int:
+    """A size as a number: what an open one is counted as."""
     return size.assumed if isinstance(size, Dim) else size
 
 
@@ -80,6 +81,7 @@ class Sizes:
 
     @property
     def rank(self) -> int | None:
+        """The number of axes; None where leading sizes are open in number."""
         return None if self.leading else len(self.known)
 
     @property
@@ -94,6 +96,7 @@ class Sizes:
         return axis if -len(self.known) <= axis < 0 else None
 
     def at(self, axis: int) -> Size:
+        """The size of an axis, negative ones from the end; UNKNOWN where it is not among the known."""
         found = self.axis(axis)
         return UNKNOWN if found is None else self.known[found]
 
@@ -106,6 +109,7 @@ class Sizes:
         return Sizes((*self.known[:position], size, *self.known[position + 1 :]), self.leading)
 
     def without(self, axis: int) -> "Sizes":
+        """The shape without one axis; all is open where the axis is not among the known sizes."""
         found = self.axis(axis)
         if found is None:
             return ANY

@@ -80,6 +80,7 @@ class Verdict:
 
 
 def operator_label(domain: str, operator: str, version: int) -> str:
+    """As people read it: Name(version), with the domain where it is not ONNX's own."""
     if domain == "aten":
         return operator
     return f"{operator}({version})" if domain == "ai.onnx" else f"{domain}.{operator}({version})"

@@ -49,6 +49,7 @@ class PartCost:
 
     @property
     def total(self) -> float:
+        """Seconds of computing, transfer and call."""
         return self.compute + self.transfer + self.hop
 
 
@@ -61,10 +62,12 @@ class Chain:
 
     @property
     def length(self) -> int:
+        """Number of atoms."""
         return int(self.seconds.shape[1])
 
     @property
     def targets(self) -> int:
+        """Number of targets."""
         return int(self.seconds.shape[0])
 
     def cost(self, part: Part, link: Link) -> PartCost:

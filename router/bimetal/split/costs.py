@@ -76,4 +76,5 @@ class Link:
 
     @property
     def seconds_per_byte(self) -> float:
+        """Of the network, and of the copies at its ends."""
         return 8 / (self.gbps * 1e9) + self.copy_seconds_per_byte

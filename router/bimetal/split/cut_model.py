@@ -39,10 +39,12 @@ class CutModel:
 
     @property
     def inputs(self) -> tuple[Tensor, ...]:
+        """The model's inputs."""
         return self.profile.graph.inputs
 
     @property
     def outputs(self) -> tuple[Tensor, ...]:
+        """The model's outputs."""
         return self.profile.graph.outputs
 
     @property

@@ -64,6 +64,7 @@ class SplitPlan:
 
     @property
     def best_whole(self) -> Whole:
+        """The provider that runs the whole model fastest; of equal ones that with the higher score."""
         return min(self.wholes, key=lambda whole: (whole.seconds, -whole.score))
 
     @property

@@ -46,9 +46,11 @@ class Serving:
 
     @property
     def pipeline(self) -> str:
+        """Name of the model that calls the segments."""
         return f"{self.name}_split"
 
     def segment(self, index: int) -> str:
+        """Name of one segment."""
         return f"{self.pipeline}_{index}"
 
 

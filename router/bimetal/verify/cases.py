@@ -57,15 +57,18 @@ class Case:
 
     @cached_property
     def proto(self) -> onnx.ModelProto:
+        """The model, parsed."""
         return onnx.load_model_from_string(self.model)
 
     @property
     def node(self) -> onnx.NodeProto:
+        """The node that is tested."""
         node: onnx.NodeProto = self.proto.graph.node[0]
         return node
 
     @property
     def domain(self) -> str:
+        """Of the node's operator; ONNX's own is `ai.onnx`."""
         return self.node.domain or "ai.onnx"
 
     @property
@@ -76,6 +79,7 @@ class Case:
 
     @cached_property
     def variant(self) -> Variant:
+        """Operator, version and element type that the case is a test of."""
         node, domain = self.node, self.domain
         version = operator_version(node.op_type, domain, self.opset)
         types = {value.name: _element_type(value) for value in (*self.proto.graph.input, *self.proto.graph.output)}

@@ -104,6 +104,7 @@ class Record(_Model):
 
     @property
     def failed(self) -> int:
+        """Number of cases that failed."""
         return len(self.failures)
 
     @property

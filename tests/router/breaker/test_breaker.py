@@ -99,7 +99,7 @@ def test_every_number_is_configurable() -> None:
 STEPS: dict[str, Callable[[Breaker, float], Breaker]] = {
     "succeed": lambda b, _: succeed(b, SETTINGS),
     "tick": tick,
-    **{t.value: lambda b, now, t=t: fail(b, t, "x", now, SETTINGS) for t in Tier},  # type: ignore[misc]
+    **{t.value: lambda b, now, t=t: fail(b, t, "x", now, SETTINGS) for t in Tier},  # type: ignore[misc]  # mypy infers no lambda with a default
 }
 
 

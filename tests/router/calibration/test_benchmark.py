@@ -50,7 +50,7 @@ class FakeTorch:
             synchronize=lambda _device: None,
         )
 
-    def empty(self, *_size: int, dtype: str, device: str = "cpu", pin_memory: bool = False) -> FakeTensor:  # noqa: ARG002
+    def empty(self, *_size: int, dtype: str, device: str = "cpu", pin_memory: bool = False) -> FakeTensor:  # noqa: ARG002 - torch has them
         return FakeTensor(self, device)
 
     def rand(self, *_size: int, device: str) -> FakeTensor:

@@ -38,7 +38,7 @@ def _status(world: tuple[Fleet, FleetState], store_error: str | None = None) -> 
 def printed(*parts: Any) -> str:
     console = Console(file=io.StringIO(), width=200)
     console.print(*parts, sep="\n")
-    text: str = console.file.getvalue()  # type: ignore[attr-defined]
+    text: str = console.file.getvalue()  # type: ignore[attr-defined]  # a StringIO
     return text
 
 

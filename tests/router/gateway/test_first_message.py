@@ -51,7 +51,7 @@ def test_fields_may_come_in_any_order() -> None:
     ("encoding", "squeeze"), [("gzip", gzip.compress), ("deflate", zlib.compress)], ids=["gzip", "deflate"]
 )
 def test_a_compressed_message_is_inflated_as_far_as_needed(encoding: str, squeeze: object) -> None:
-    compressed = squeeze(request("m", raw_input_contents=[bytes(10**5)]))  # type: ignore[operator]
+    compressed = squeeze(request("m", raw_input_contents=[bytes(10**5)]))  # type: ignore[operator]  # a parameter
     assert read(frame(compressed, compressed=True), 64, encoding)[0] == "m"
 
 

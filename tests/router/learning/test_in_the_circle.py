@@ -89,7 +89,7 @@ def test_a_wrong_prior_is_corrected_within_500_requests_and_stays_so_after_a_res
             served += 120
             before = first.shares
             first.now += 2
-            await first.published(lambda shares, before=before: shares != before)  # type: ignore[misc]
+            await first.published(lambda shares, before=before: shares != before)  # type: ignore[misc]  # mypy infers no lambda with a default
         assert served <= 500
         await first.stop()
         second = make_bench()
@@ -117,7 +117,7 @@ def test_a_store_that_hangs_delays_no_belief(
                 bench.serve(60)
                 before = bench.shares
                 bench.now += 2
-                await bench.published(lambda shares, before=before: shares != before)  # type: ignore[misc]
+                await bench.published(lambda shares, before=before: shares != before)  # type: ignore[misc]  # mypy infers no lambda with a default
         await bench.stop()
 
     run_async(scenario())

@@ -58,7 +58,7 @@ def test_what_follows_from_constants_and_static_shapes_is_constant(save: Save) -
 def test_random_numbers_are_not_constants(save: Save) -> None:
     nodes = [make_node("RandomNormalLike", ["w"], ["noise"]), make_node("Add", ["x", "noise"], ["y"])]
     graph = read_graph(save(nodes, {"x": [4]}, ["y"], {"w": [4]}))
-    assert not graph.nodes[0].outputs[0].constant  # type: ignore[union-attr]
+    assert not graph.nodes[0].outputs[0].constant  # type: ignore[union-attr]  # there is one
 
 
 def test_nodes_of_branches_and_loops_belong_to_their_owner(save: Save) -> None:
@@ -70,7 +70,7 @@ def test_nodes_of_branches_and_loops_belong_to_their_owner(save: Save) -> None:
     assert {node.operator for node in graph.bodies[owner.index]} == {"Exp", "Neg"}
     assert {node.operator for node in graph.bodies[None]} == {"Relu", "If"}
     inside = next(node for node in graph.nodes if node.operator == "Exp")
-    assert inside.inputs[0].shape == (4,)  # type: ignore[union-attr]
+    assert inside.inputs[0].shape == (4,)  # type: ignore[union-attr]  # there is one
 
 
 def test_a_branch_that_reads_from_outside_makes_its_owner_wait(save: Save) -> None:
@@ -92,7 +92,7 @@ def test_local_functions_are_put_in_place_of_their_calls(save: Save) -> None:
     call = make_node("Twice", ["x"], ["y"], domain="local")
     graph = read_graph(save([call], {"x": [4]}, ["y"], functions=[twice], local=1))
     assert [node.operator for node in graph.nodes] == ["Relu", "Exp"]
-    assert graph.nodes[-1].outputs[0].shape == (4,)  # type: ignore[union-attr]
+    assert graph.nodes[-1].outputs[0].shape == (4,)  # type: ignore[union-attr]  # there is one
 
 
 def test_functions_that_double_at_every_level_are_refused_before_they_grow(save: Save) -> None:
@@ -140,4 +140,4 @@ def test_shapes_that_contradict_each_other_leave_a_note_instead_of_an_error(save
     nodes = [make_node("MatMul", ["x", "w"], ["y"])]
     graph = read_graph(save(nodes, {"x": [2, 3]}, ["y"], {"w": [5, 7]}))
     assert graph.nodes[0].operator == "MatMul"
-    assert graph.nodes[0].outputs[0].shape is None  # type: ignore[union-attr]
+    assert graph.nodes[0].outputs[0].shape is None  # type: ignore[union-attr]  # there is one

@@ -16,8 +16,8 @@ FleetOf = Callable[..., Fleet]
 
 
 def route(fleet: Fleet, state: FleetState, **kwargs: object) -> ModelRoute:
-    breakers: dict[str, Breaker] = kwargs.get("breakers", {})  # type: ignore[assignment]
-    scores: dict[tuple[str, str], OperatorScore] = kwargs.get("scores", {})  # type: ignore[assignment]
+    breakers: dict[str, Breaker] = kwargs.get("breakers", {})  # type: ignore[assignment]  # of kwargs
+    scores: dict[tuple[str, str], OperatorScore] = kwargs.get("scores", {})  # type: ignore[assignment]  # of kwargs
     return decide(fleet, state, breakers, scores).routes["m"]
 
 

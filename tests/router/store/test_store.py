@@ -166,7 +166,7 @@ for _ in range(10):
 def test_an_exchange_that_fails_writes_nothing(open_store: Callable[[], Store]) -> None:
     store = open_store()
     store.exchange({"a": FAULTED}, {})
-    broken = Event(None, "a", "breaker", "an event without a time")  # type: ignore[arg-type]
+    broken = Event(None, "a", "breaker", "an event without a time")  # type: ignore[arg-type]  # on purpose
     with pytest.raises(StoreError, match="cannot be written"):
         store.exchange({"a": Shared(clears=1), "b": FAULTED}, {}, [broken])
     assert held(store, "a", "b") == {"a": FAULTED, "b": UNKNOWN}

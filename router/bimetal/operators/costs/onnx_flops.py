@@ -77,6 +77,7 @@ def shape_of(node: Node, position: int, pick: Callable[[tuple[int, ...]], T]) ->
 
 
 def need(count: int | None) -> int:
+    """The number of the output's elements. Raises TypeError where its shape is unknown."""
     if count is None:
         raise TypeError("output has no shape")
     return count
@@ -98,10 +99,12 @@ def _packed_matmul(node: Node, count: int | None) -> int:
 
 
 def conv(weight: int) -> Callable[[Node, int | None], int]:
+    """FLOPs of a convolution whose kernel [out, in / groups, ...] is input `weight`: each output takes one kernel."""
     return lambda node, count: 2 * need(count) * shape_of(node, weight, lambda shape: prod(shape[1:]))
 
 
 def conv_transpose(node: Node, _: int | None) -> int:
+    """Each input [batch, in, ...] is spread by its kernels [in, out / groups, ...]."""
     return 2 * shape_of(node, 0, prod) * shape_of(node, 1, lambda shape: prod(shape[1:]))
 
 
@@ -135,6 +138,7 @@ def _experts(node: Node, _: int | None) -> int:
 
 
 def pool(node: Node, count: int | None) -> int:
+    """One operation per output and position of the window. Raises KeyError without a kernel_shape."""
     kernel = node.attributes["kernel_shape"]
     assert isinstance(kernel, tuple)
     return need(count) * int(prod(size for size in kernel if isinstance(size, int)))

@@ -6,6 +6,7 @@ HALF = frozenset({"fp16", "bf16"})
 
 
 def shape(node: Node, position: int = 0) -> tuple[int | str | None, ...]:
+    """Of an input, names for open sizes; empty where it is unknown."""
     tensor = node.input(position)
     return (tensor.shape or ()) if tensor is not None else ()
 
@@ -23,16 +24,19 @@ def is_spatial(node: Node, dimensions: int) -> bool:
 
 
 def dynamic_spatial(node: Node) -> bool:
+    """Whether an image's height, width or depth (axes from 2 on) is open."""
     tensor = node.input(0)
     return tensor is not None and (tensor.shape is None or any(axis >= 2 for axis in tensor.dynamic_axes))
 
 
 def kernel(node: Node) -> tuple[int, ...]:
+    """Sizes of the window, from the attribute or from the weights [out, in, ...]; empty where they are unknown."""
     kernel = node.attributes.get("kernel_shape", shape(node, 1)[2:])
     return tuple(size for size in kernel if isinstance(size, int)) if isinstance(kernel, tuple) else ()
 
 
 def group(node: Node) -> int:
+    """Groups of a convolution; 1 where nothing is said."""
     group = node.attributes.get("groups" if node.domain == "aten" else "group", 1)
     return group if isinstance(group, int) else 1
 
@@ -66,11 +70,13 @@ def _large_batch(node: Node) -> bool:
 
 
 def dynamic_inputs(graph: Graph, *, beyond_batch: bool) -> bool:
+    """Whether inputs have open sizes: beyond the first axis, or in the first axis alone."""
     axes = [axis for tensor in graph.inputs for axis in tensor.dynamic_axes]
     return any(axis > 0 for axis in axes) if beyond_batch else bool(axes) and all(axis == 0 for axis in axes)
 
 
 def mixed_fp8(graph: Graph) -> bool:
+    """Whether both 8-bit formats with 4 exponent bits occur, which the vendors' hardware tells apart."""
     tensors = (tensor for node in graph.nodes for tensor in (*node.inputs, *node.outputs) if tensor is not None)
     return {"fp8e4m3fn", "fp8e4m3fnuz"} <= {tensor.type for tensor in tensors}
 
@@ -83,22 +89,26 @@ def branch_with_operators(graph: Graph) -> Node | None:
 
 
 def nonzero_of_dynamic_input(graph: Graph) -> Node | None:
+    """The first NonZero of a model with open sizes: its result has a size that nobody knows before."""
     if not any(tensor.dynamic_axes for tensor in graph.inputs):
         return None
     return next((node for node in graph.nodes if node.operator == "NonZero"), None)
 
 
 def unusual_head_size(node: Node) -> bool:
+    """Whether attention heads have another width than 64 or 128, which fused kernels are made for."""
     heads, sizes_ = node.attributes.get("num_heads"), shape(node)
     width = sizes_[-1] if sizes_ else None
     return isinstance(heads, int) and heads > 0 and isinstance(width, int) and width // heads not in {64, 128}
 
 
 def depthwise_3x3_half(node: Node) -> bool:
+    """A 3x3 convolution in half precision with a group for each channel."""
     return half(node) and group(node) > 1 and shape(node, 1)[:1] == (group(node),) and kernel(node) == (3, 3)
 
 
 def narrow_fp32(node: Node) -> bool:
+    """Whether the last axis is known to have at most 256 elements of fp32."""
     tensor, sizes_ = node.input(0), shape(node)
     width = sizes_[-1] if sizes_ else None
     return tensor is not None and tensor.type == "fp32" and isinstance(width, int) and width <= 256

@@ -33,6 +33,7 @@ class Danger:
 
     @property
     def text(self) -> str:
+        """The warning in words."""
         return self.rule.warning
 
 

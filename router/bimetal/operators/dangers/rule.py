@@ -29,8 +29,10 @@ class Rule:
 
 
 def first(operators: Collection[str], shows: Callable[[Node], bool]) -> Callable[[Graph], Node | None]:
+    """Finds the first node of one of these operators that shows it; None when none does."""
     return lambda graph: next((node for node in graph.nodes if node.operator in operators and shows(node)), None)
 
 
 def model(shows: Callable[[Graph], bool]) -> Callable[[Graph], Node | None]:
+    """For what the graph as a whole shows: its first node stands for it."""
     return lambda graph: graph.nodes[0] if graph.nodes and shows(graph) else None

@@ -132,11 +132,13 @@ def cpu_state(row: Mapping[str, str], version: int) -> State:
 
 
 def cuda_state(row: Mapping[str, str], version: int) -> State:
+    """The score on onnxruntime's CUDA provider, with the CPU behind it."""
     kernels = _Kernels("CUDA", row["cuda"], row["cuda_max_opset"], row["cuda_types"], "ort-cuda", row["cuda_note"])
     return _ort_state(row, version, kernels, cpu_state(row, version))
 
 
 def rocm_state(row: Mapping[str, str], version: int) -> State:
+    """The score on onnxruntime's ROCm provider, which ended with 1.22, with the CPU behind it."""
     kernels = _Kernels("ROCm", row["rocm"], row["rocm_max_opset"], row["rocm_types"], "ort-rocm")
     behind = cpu_state(row, version)
     if row["function"] == "yes" and version >= 23:
@@ -171,6 +173,7 @@ def migraphx_state(row: Mapping[str, str], version: int) -> State:
 
 
 def tensorrt_state(row: Mapping[str, str], version: int) -> State:
+    """The score on TensorRT, with the CUDA provider behind it."""
     known = ("tensorrt",)
     if row["tensorrt"] == "yes":
         return _native(row["tensorrt_types"], sources=known)
@@ -233,6 +236,7 @@ def _findings(file: Path) -> Iterator[Cell]:
 
 
 def main() -> None:
+    """The command: rebuild the matrix file, or say which row is wrong."""
     parser = argparse.ArgumentParser(description="Rebuild the operator matrix from its facts.")
     parser.add_argument("--facts", type=Path, default=FACTS, help="folder with the CSV facts")
     parser.add_argument("--output", type=Path, default=MATRIX_FILE, help="the matrix file to write")

@@ -86,6 +86,7 @@ class TensorTable:
 
     @classmethod
     def of_model(cls, symbolic: onnx.GraphProto, assumed: onnx.GraphProto) -> "TensorTable":
+        """The table of the main graph, from the model with symbolic shapes and from the one with assumed sizes."""
         return cls(_types(symbolic), _all_types(assumed), _initializers(symbolic))
 
     def inner(self, graph: onnx.GraphProto) -> "TensorTable":
@@ -93,6 +94,7 @@ class TensorTable:
         return TensorTable(_types(graph), self._sizes, _initializers(graph), self)
 
     def tensor(self, name: str) -> Tensor:
+        """What is known of a tensor; a name that no graph declares gives one without type and shape."""
         if name in self._constants:
             return self._constants[name]
         if name in self._types:
@@ -104,6 +106,7 @@ class TensorTable:
         self._constants |= {tensor.name: tensor for tensor in constants}
 
     def is_constant(self, name: str) -> bool:
+        """Whether the tensor is known before the model runs."""
         return self.tensor(name).constant
 
     def note_constants(self, node: onnx.NodeProto) -> None:

@@ -77,6 +77,7 @@ class Members:
         self._by_name = {info.filename.partition("/")[2] or info.filename: info for info in archive.infolist()}
 
     def matching(self, pattern: str) -> list[str]:
+        """Names of members that the pattern (a regular expression) fits as a whole, sorted."""
         return sorted(name for name in self._by_name if re.fullmatch(pattern, name))
 
     def __contains__(self, name: str) -> bool:
@@ -154,6 +155,7 @@ class Code:
         return self._functions.get(name)
 
     def class_(self, name: str) -> ClassCode | None:
+        """A class by its qualified name; None when the archive has none. Raises ModelFileError for what is no code."""
         self._load(name)
         return self._classes.get(name)
 

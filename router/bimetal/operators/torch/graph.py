@@ -113,6 +113,7 @@ class Collector:
         outputs: Sequence[Tensor] = (),
         notes: Sequence[str] = (),
     ) -> Graph:
+        """The operators that were collected, as an operator graph of that format."""
         return Graph(
             file=self._file,
             opsets={ATEN: opset} if opset else {},

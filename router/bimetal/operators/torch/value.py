@@ -66,14 +66,17 @@ _ORDER = ("bool", "uint8", "int8", "int16", "int32", "int64", "fp16", "bf16", "f
 
 
 def of_storage(name: str) -> str | None:
+    """The element type of a typed storage's class; None for an unknown one."""
     return _STORAGES.get(name)
 
 
 def of_script(code: object) -> str | None:
+    """The element type of a number in TorchScript's code (c10::ScalarType); None for an unknown one."""
     return _SCRIPT.get(code) if isinstance(code, int) and not isinstance(code, bool) else None
 
 
 def of_export(code: object) -> str | None:
+    """The element type of a number in an export's JSON (its own ScalarType); None for an unknown one."""
     return _EXPORT.get(code) if isinstance(code, int) else None
 
 

@@ -42,7 +42,7 @@ def test_every_tensor_has_its_shape_and_type_and_every_node_what_it_waits_for() 
     profile = analyze(FILES / "decoder.pt2")
     first, chunk = profile.graph.nodes[:2]
     assert (profile.graph.format, profile.graph.opsets, profile.uncounted) == ("torch.export", {"aten": 10}, 0)
-    assert (first.operator, first.name, first.outputs[0].shape) == ("linear", "qkv/linear", (2, 7, 96))  # type: ignore[union-attr]
+    assert (first.operator, first.name, first.outputs[0].shape) == ("linear", "qkv/linear", (2, 7, 96))  # type: ignore[union-attr]  # there is one
     assert [tensor.constant for tensor in first.inputs if tensor] == [False, True, True]
     assert [tensor.shape for tensor in chunk.outputs if tensor] == [(2, 7, 32)] * 3
     attention = next(node for node in profile.graph.nodes if node.operator == "scaled_dot_product_attention")

@@ -172,7 +172,7 @@ def test_what_a_file_does_not_tell_counts_as_if_it_showed_the_condition() -> Non
     found = verdict(analyze(FILES / "decoder_scripted_fp16.pt"), ROCM, default_matrix())
     assert warned(found, "aten-sdpa-head-size")
     known = analyze(FILES / "decoder_scripted_fp16.pt", parse_shapes(["x=2,7,32"]))
-    assert known.graph.nodes[8].inputs[0].shape == (2, 4, 7, 8)  # type: ignore[union-attr]
+    assert known.graph.nodes[8].inputs[0].shape == (2, 4, 7, 8)  # type: ignore[union-attr]  # there is one
 
 
 def test_every_rule_about_aten_operators_has_a_case() -> None:

@@ -141,7 +141,7 @@ def _grpc_echo(server):
     if importlib.util.find_spec("tritonclient") is None:
         return False
     import numpy  # noqa: PLC0415 - only where the client is
-    from tritonclient.grpc import InferenceServerClient, InferInput  # noqa: PLC0415
+    from tritonclient.grpc import InferenceServerClient, InferInput  # noqa: PLC0415 - comes with the one above
 
     tensor = InferInput("INPUT0", [len(VALUES)], "FP32")
     tensor.set_data_from_numpy(numpy.array(VALUES, dtype=numpy.float32))
