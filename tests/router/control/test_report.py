@@ -36,10 +36,9 @@ def _status(world: tuple[Fleet, FleetState], store_error: str | None = None) -> 
 
 
 def printed(*parts: Any) -> str:
-    console = Console(file=io.StringIO(), width=200)
-    console.print(*parts, sep="\n")
-    text: str = console.file.getvalue()  # type: ignore[attr-defined]  # a StringIO
-    return text
+    text = io.StringIO()
+    Console(file=text, width=200).print(*parts, sep="\n")
+    return text.getvalue()
 
 
 def test_status_has_the_promised_shape(world: tuple[Fleet, FleetState]) -> None:

@@ -1,6 +1,7 @@
 """The decision: from a fleet state to shares."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -15,9 +16,9 @@ StateOf = Callable[..., FleetState]
 FleetOf = Callable[..., Fleet]
 
 
-def route(fleet: Fleet, state: FleetState, **kwargs: object) -> ModelRoute:
-    breakers: dict[str, Breaker] = kwargs.get("breakers", {})  # type: ignore[assignment]  # of kwargs
-    scores: dict[tuple[str, str], OperatorScore] = kwargs.get("scores", {})  # type: ignore[assignment]  # of kwargs
+def route(fleet: Fleet, state: FleetState, **kwargs: Any) -> ModelRoute:
+    breakers: dict[str, Breaker] = kwargs.get("breakers", {})
+    scores: dict[tuple[str, str], OperatorScore] = kwargs.get("scores", {})
     return decide(fleet, state, breakers, scores).routes["m"]
 
 
