@@ -31,7 +31,7 @@ def findings(inspected: Mapping[str, Any], kind: str) -> list[str]:
     return wrong
 
 
-def left_over_tools(engine: Engine, image: str) -> list[str]:
+def _left_over_tools(engine: Engine, image: str) -> list[str]:
     """Build tools that the image still has."""
     script = "; ".join(f"command -v {tool} || true" for tool in BUILD_TOOLS)
     status, output = engine.run(image, ["-c", script], entrypoint="/bin/sh", network_mode="none")
@@ -51,8 +51,8 @@ def self_test(engine: Engine, image: str, kind: str, base: str) -> str:
         raise SelfTestError(f"The engine has no {image}.", "build it")
     wrong = findings(inspected, kind)
     # A training image is a development environment: there the tools are wanted.
-    if kind != "train" and (tools := left_over_tools(engine, image)):
-        inherited = left_over_tools(engine, base) if engine.inspect(base) else []
+    if kind != "train" and (tools := _left_over_tools(engine, image)):
+        inherited = _left_over_tools(engine, base) if engine.inspect(base) else []
         if ours := [tool for tool in tools if tool not in inherited]:
             wrong.append(f"still has {', '.join(ours)}")
     if wrong:

@@ -47,7 +47,7 @@ def build(
     files: dict[str, dict[str, bytes]] = {}
     for name in selected:
         on_step(f"weights of {name}")
-        files[name] = version_files(sources[name], cache)
+        files[name] = _version_files(sources[name], cache)
         for pool in computes:
             refuse_foreign(out / pool / name)
     return {
@@ -56,7 +56,7 @@ def build(
     }
 
 
-def version_files(model: ModelSource, cache: Path) -> dict[str, bytes]:
+def _version_files(model: ModelSource, cache: Path) -> dict[str, bytes]:
     """The files of version 1, which no pool changes."""
     if model.source is None:
         return {"1/model.py": (model.directory / "model.py").read_bytes()}
@@ -83,7 +83,7 @@ def _write_pool(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command; its exit status: 0 built, 1 failed and nothing changed, 2 a word or source that is of no use."""
+    """The command; its exit status: 0 built, 1 failed, 2 wrong arguments or a wrong source file."""
     console = Console(stderr=True)
     options = argument_parser().parse_args(arguments)
     try:

@@ -26,7 +26,7 @@ def _weights(random: np.random.RandomState, shape: Sequence[int], divisor: int) 
     return (random.randint(-128, 128, size=tuple(shape)) / divisor).astype(np.float32)
 
 
-def rope_tables(head_size: int, positions: int) -> tuple[FloatArray, FloatArray]:
+def _rope_tables(head_size: int, positions: int) -> tuple[FloatArray, FloatArray]:
     """Cosines and sines of ``position * base**(-2i/head_size)``: two arrays [positions, head_size / 2]."""
     angles = [
         [position * ROPE_BASE ** (-2 * i / head_size) for i in range(head_size // 2)] for position in range(positions)
@@ -44,7 +44,7 @@ def rope_attention() -> bytes:
     """
     random = np.random.RandomState(23)
     head_size = ROPE_HIDDEN // ROPE_HEADS
-    cosines, sines = rope_tables(head_size, ROPE_MAX_POSITIONS)
+    cosines, sines = _rope_tables(head_size, ROPE_MAX_POSITIONS)
     constants = {name: _weights(random, (ROPE_HIDDEN, ROPE_HIDDEN), 512) for name in ("w_q", "w_k", "w_v", "w_out")} | {
         "cos_cache": cosines,
         "sin_cache": sines,

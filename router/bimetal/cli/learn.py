@@ -33,7 +33,7 @@ def learn(
     loaded = load_fleet(fleet)
     store = Store(loaded.database_url)
     try:
-        answer = next_version(loaded, Memory(store), time.time(), dry_run=dry_run, revert=revert)
+        answer = _next_version(loaded, Memory(store), time.time(), dry_run=dry_run, revert=revert)
     finally:
         store.close()
     if as_json:
@@ -42,7 +42,7 @@ def learn(
         _print(answer)
 
 
-def next_version(
+def _next_version(
     fleet: Fleet, memory: Memory, now: float, *, dry_run: bool = False, revert: int | None = None
 ) -> dict[str, Any]:
     """Make the next version of the lessons, and say what it changes; nothing is written if it changes nothing.

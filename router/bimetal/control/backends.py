@@ -127,10 +127,10 @@ def failed(failures: dict[str, str], asked: int) -> str:
 
     model_analyzer 472: an error text that was too long broke the client.
     """
-    said = "; ".join(f"{name}: {shortened(text)}" for name, text in sorted(failures.items()))
+    said = "; ".join(f"{name}: {_shortened(text)}" for name, text in sorted(failures.items()))
     return f"failed on {len(failures)} of {asked} backends: {said}"
 
 
-def shortened(text: str) -> str:
+def _shortened(text: str) -> str:
     """`text`, or its beginning."""
     return text if len(text) <= _MOST_WORDS else f"{text[:_MOST_WORDS]}…"

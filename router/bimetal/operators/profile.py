@@ -54,10 +54,10 @@ def analyze(file: Path, inputs: InputShapes | None = None) -> Profile:
     Raises:
         ModelFileError: the file is no model, or not a safe one.
     """
-    return profile_of(read_torch_graph(file, inputs) if is_zip(file) else read_graph(file))
+    return _profile_of(read_torch_graph(file, inputs) if is_zip(file) else read_graph(file))
 
 
-def profile_of(graph: Graph) -> Profile:
+def _profile_of(graph: Graph) -> Profile:
     """The profile of a graph that is already read."""
     costs = tuple(cost_of(node) for node in graph.nodes)
     path = critical_path(graph, [cost.native_seconds() for cost in costs])

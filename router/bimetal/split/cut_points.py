@@ -86,7 +86,7 @@ def _mark(steps: Positions, maker: int, last: int, amount: int = 1) -> None:
 
 def chain_of(model: CutModel, uses: Sequence[Use], points: Positions, targets: Sequence[str], matrix: Matrix) -> Chain:
     """The atoms between the cut points, with their seconds per target."""
-    seconds = np.array([node_times(model, target, matrix) for target in targets]).reshape(len(targets), -1)
+    seconds = np.array([_node_times(model, target, matrix) for target in targets]).reshape(len(targets), -1)
     starts = np.concatenate([[0], points])
     atom_of = np.searchsorted(points, np.arange(len(model.protos)), side="right")
     tensors = model.tensors
@@ -101,7 +101,7 @@ def chain_of(model: CutModel, uses: Sequence[Use], points: Positions, targets: S
     return Chain(np.add.reduceat(seconds, starts, axis=1), cut)
 
 
-def node_times(model: CutModel, provider: str, matrix: Matrix) -> Seconds:
+def _node_times(model: CutModel, provider: str, matrix: Matrix) -> Seconds:
     """Seconds of each node of the main graph, its bodies included (a loop's body once)."""
     profile, target, device = model.profile, target_of(provider), DEVICES[provider]
     judge = NodeJudge(matrix, target)

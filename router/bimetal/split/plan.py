@@ -124,11 +124,11 @@ def _whole(model: CutModel, provider: str, matrix: Matrix, seconds: float) -> Wh
 
 
 def _segment(model: CutModel, start: int, stop: int, provider: str, cost: PartCost) -> Segment:
-    inputs, outputs = boundary(model, start, stop)
+    inputs, outputs = _boundary(model, start, stop)
     return Segment(provider, start, stop, inputs, outputs, cost)
 
 
-def boundary(model: CutModel, start: int, stop: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _boundary(model: CutModel, start: int, stop: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The tensors that the nodes from `start` to before `stop` take from outside, and those that others want."""
     made = [name for proto in model.protos[start:stop] for name in proto.output if name]
     inside = set(made)

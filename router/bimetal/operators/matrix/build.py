@@ -83,11 +83,11 @@ def write(cells: Iterable[Cell], file: Path) -> None:
 def _onnx_cells(row: Mapping[str, str]) -> Iterator[Cell]:
     versions = [int(version) for version in row["versions"].split()]
     judges: dict[Target, Callable[[Mapping[str, str], int], State]] = {
-        Target.CPU: cpu_state,
-        Target.CUDA: cuda_state,
-        Target.ROCM: rocm_state,
-        Target.MIGRAPHX: migraphx_state,
-        Target.TENSORRT: tensorrt_state,
+        Target.CPU: _cpu_state,
+        Target.CUDA: _cuda_state,
+        Target.ROCM: _rocm_state,
+        Target.MIGRAPHX: _migraphx_state,
+        Target.TENSORRT: _tensorrt_state,
     }
     for target, judge in judges.items():
         states = [judge(row, version) for version in versions]
@@ -108,7 +108,7 @@ def _onnx_cells(row: Mapping[str, str]) -> Iterator[Cell]:
             )
 
 
-def cpu_state(row: Mapping[str, str], version: int) -> State:
+def _cpu_state(row: Mapping[str, str], version: int) -> State:
     """A session run on this version counts more than the list of kernels."""
     measured = dict(pair.split(":") for pair in row["cpu_measured"].split()).get(str(version))
     if measured is not None:
@@ -131,23 +131,23 @@ def cpu_state(row: Mapping[str, str], version: int) -> State:
     return State(0, "no kernel at this version" if row["cpu"] else "newer than the sources read", sources=known)
 
 
-def cuda_state(row: Mapping[str, str], version: int) -> State:
+def _cuda_state(row: Mapping[str, str], version: int) -> State:
     """The score on onnxruntime's CUDA provider, with the CPU behind it."""
     kernels = _Kernels("CUDA", row["cuda"], row["cuda_max_opset"], row["cuda_types"], "ort-cuda", row["cuda_note"])
-    return _ort_state(row, version, kernels, cpu_state(row, version))
+    return _ort_state(row, version, kernels, _cpu_state(row, version))
 
 
-def rocm_state(row: Mapping[str, str], version: int) -> State:
+def _rocm_state(row: Mapping[str, str], version: int) -> State:
     """The score on onnxruntime's ROCm provider, which ended with 1.22, with the CPU behind it."""
     kernels = _Kernels("ROCm", row["rocm"], row["rocm_max_opset"], row["rocm_types"], "ort-rocm")
-    behind = cpu_state(row, version)
+    behind = _cpu_state(row, version)
     if row["function"] == "yes" and version >= 23:
         # onnxruntime 1.22, the last with this provider, has no CPU kernels for opset 23 either.
         behind = State(2, sources=("ort-rocm",))
     return _ort_state(row, version, kernels, behind)
 
 
-def migraphx_state(row: Mapping[str, str], version: int) -> State:
+def _migraphx_state(row: Mapping[str, str], version: int) -> State:
     """The library must parse the operator *and* onnxruntime's provider must hand it over."""
     known = ("migraphx", "ort-migraphx")
     if row["operator"] == "Constant":
@@ -157,7 +157,7 @@ def migraphx_state(row: Mapping[str, str], version: int) -> State:
         why = "the provider does not take it"
         if row["migraphx_plugin"] == "yes":
             why += " (AMD's plugin provider does)"
-        return _fallback(cpu_state(row, version), why, known)
+        return _fallback(_cpu_state(row, version), why, known)
     if parses == "no":
         why = (
             "the parser of that name reads com.microsoft's operator, and the provider does not look at the domain: "
@@ -172,14 +172,14 @@ def migraphx_state(row: Mapping[str, str], version: int) -> State:
     return _native(row["migraphx_types"], sources=known)
 
 
-def tensorrt_state(row: Mapping[str, str], version: int) -> State:
+def _tensorrt_state(row: Mapping[str, str], version: int) -> State:
     """The score on TensorRT, with the CUDA provider behind it."""
     known = ("tensorrt",)
     if row["tensorrt"] == "yes":
         return _native(row["tensorrt_types"], sources=known)
     if row["tensorrt"] == "partial":
         return State(3, row["tensorrt_limits"], row["tensorrt_types"], sources=known)
-    behind = cuda_state(row, version)
+    behind = _cuda_state(row, version)
     if behind.score >= 3:
         why = "not in TensorRT: the CUDA provider behind it runs the node and the engine is cut in two"
         return State(3, why, behind.types, sources=known + behind.sources)
