@@ -69,7 +69,7 @@ class Tensor:
 
     @property
     def bytes(self) -> int | None:
-        """Size in bytes, as `elements`; None where shape or type is unknown."""
+        """Size at the assumed sizes, types under 8 bits packed; None where shape or type is unknown."""
         if self.elements is None or self.type is None:
             return None
         return (self.elements * BITS.get(self.type, 32) + 7) // 8

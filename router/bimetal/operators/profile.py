@@ -26,12 +26,12 @@ class Profile:
 
     @property
     def flops(self) -> int:
-        """Of all nodes whose shapes are known; a multiply-add counts two."""
+        """FLOPs of one inference, at the assumed sizes and without `uncounted` nodes; a multiply-add counts two."""
         return sum(cost.flops or 0 for cost in self.costs)
 
     @property
     def bytes(self) -> int:
-        """Read and written by all nodes whose shapes are known."""
+        """Bytes read and written in one inference, at the assumed sizes and without `uncounted` nodes."""
         return sum(cost.bytes or 0 for cost in self.costs)
 
     @property

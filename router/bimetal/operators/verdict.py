@@ -80,7 +80,7 @@ class Verdict:
 
 
 def operator_label(domain: str, operator: str, version: int) -> str:
-    """As people read it: Name(version), with the domain where it is not ONNX's own."""
+    """As people read it: `relu` of aten, `Conv(11)` of ONNX, `com.microsoft.Gelu(1)` of any other domain."""
     if domain == "aten":
         return operator
     return f"{operator}({version})" if domain == "ai.onnx" else f"{domain}.{operator}({version})"

@@ -50,7 +50,7 @@ class Serving:
         return f"{self.name}_split"
 
     def segment(self, index: int) -> str:
-        """Name of one segment."""
+        """Name under which a segment, counted from 0, is served."""
         return f"{self.pipeline}_{index}"
 
 

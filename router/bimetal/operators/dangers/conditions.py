@@ -6,7 +6,7 @@ HALF = frozenset({"fp16", "bf16"})
 
 
 def shape(node: Node, position: int = 0) -> tuple[int | str | None, ...]:
-    """Of an input, names for open sizes; empty where it is unknown."""
+    """The sizes of an input, open ones by name or None; empty where the shape is unknown."""
     tensor = node.input(position)
     return (tensor.shape or ()) if tensor is not None else ()
 
@@ -24,7 +24,7 @@ def is_spatial(node: Node, dimensions: int) -> bool:
 
 
 def dynamic_spatial(node: Node) -> bool:
-    """Whether an image's height, width or depth (axes from 2 on) is open."""
+    """Whether an axis from 2 on (an image's height, width or depth) is open, or the whole shape is."""
     tensor = node.input(0)
     return tensor is not None and (tensor.shape is None or any(axis >= 2 for axis in tensor.dynamic_axes))
 

@@ -65,7 +65,7 @@ def _transpose(a: Arguments) -> Sizes:
 
 
 def swapped(sizes: Sizes, first: int, second: int) -> Sizes:
-    """The shape with two axes exchanged."""
+    """The shape with two axes exchanged; all is open where one is not among the known sizes."""
     return sizes.with_size(first, sizes.at(second)).with_size(second, sizes.at(first))
 
 
