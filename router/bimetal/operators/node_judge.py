@@ -34,7 +34,7 @@ class NodeJudge:
         self._target = target
 
     def finding(self, node: Node) -> Finding:
-        """The score (0-5) from the matrix, or from tests or the function's body where they know more; 0: nothing knows."""
+        """The score (0-5) from the matrix, or from tests or the function's body where they know more."""
         judgement = self._matrix.judge(node.domain, node.operator, node.version, self._target)
         if judgement is None and self._target in TORCH_BUILDS.values():
             return UNMENTIONED

@@ -81,7 +81,7 @@ class Cell:
     verified: Mapping[str, TypeFact] = field(default_factory=dict)
 
     def covers(self, version: int) -> bool:
-        """Whether this operator version is in its range, both ends included; a cell without a last version has no end."""
+        """Whether this operator version is in its range, both ends included; without a last version it has no end."""
         return self.first_version <= version and (self.last_version is None or version <= self.last_version)
 
     def as_row(self) -> dict[str, str]:
