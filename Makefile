@@ -49,7 +49,7 @@ venv: $(INSTALLED) $(VENV)/.molecule ## Create the Python environment from the l
 
 $(INSTALLED): requirements.lock pyproject.toml
 	@command -v $(PYTHON) >/dev/null || { echo "error: '$(PYTHON)' is not a command: expected Python 3.11 or 3.12." \
-	  "Next: apt-get install python3 python3-venv, or name one: make up PYTHON=/path/to/python3.11" >&2; exit 1; }
+	  "Next: apt-get install python3-venv libpython3.11, or name one: make up PYTHON=/path/to/python3.11" >&2; exit 1; }
 	@$(PYTHON) roles/triton/files/process_preflight.py --venv
 	$(PYTHON) -m venv $(VENV)
 	pip install --disable-pip-version-check --require-hashes --requirement requirements.lock

@@ -1,6 +1,7 @@
 """The checks that run before the environment exists."""
 
 import json
+import re
 import subprocess
 import sys
 import sysconfig
@@ -54,12 +55,38 @@ def test_glibc_versions_are_compared_as_numbers() -> None:
     assert preflight.glibc_problem("glibc 2.4") is not None
 
 
-def test_a_missing_libpython_is_named_with_its_package(tmp_path: Path) -> None:
-    found = preflight.find_libpython("libpython3.11.so.1.0", ["", str(tmp_path)])
-    assert found is None
-    problem = preflight.libpython_problem((3, 11, 2), found) or ""
-    assert "libpython3.11.so.1.0 is not on this machine" in problem
-    assert "apt-get install libpython3.11" in problem
+@pytest.mark.parametrize(
+    ("libpython", "environments", "packages"),
+    [
+        (False, True, "libpython3.11"),
+        (True, False, "python3.11-venv"),
+        (False, False, "python3.11-venv libpython3.11"),
+    ],
+)
+def test_missing_packages_are_named_in_one_command(libpython: bool, environments: bool, packages: str) -> None:
+    problem = preflight.packages_problem((3, 11, 2), libpython, environments) or ""
+    assert re.findall(r"apt-get install (.*?)(?:  |$)", problem) == [packages]
+    assert ("libpython3.11.so.1.0" in problem) is not libpython
+    assert ("ensurepip" in problem) is not environments
+
+
+def test_a_bare_debian_is_told_of_all_its_missing_packages_at_once(project: Path) -> None:
+    elsewhere = (
+        "import importlib.util, os.path\n"
+        "found, exists = importlib.util.find_spec, os.path.exists\n"
+        "importlib.util.find_spec = lambda name: None if name == 'ensurepip' else found(name)\n"
+        "os.path.exists = lambda path: 'libpython' not in path and exists(path)\n"
+        "import sys; sys.argv = ['preflight', '--venv']"
+    )
+    result = run_with(project, elsewhere)
+    assert result.returncode == 1
+    minor = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    assert result.stderr.count("error: ") == 1
+    assert f"apt-get install python{minor}-venv libpython{minor}" in result.stderr
+
+
+def test_a_missing_libpython_is_found_nowhere(tmp_path: Path) -> None:
+    assert preflight.find_libpython("libpython3.11.so.1.0", ["", str(tmp_path)]) is None
 
 
 def test_libpython_is_found_in_the_first_directory_that_has_it(tmp_path: Path) -> None:

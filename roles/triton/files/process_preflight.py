@@ -11,6 +11,7 @@ Exit status: 0 and, with --json, an object on stdout; 1 and one paragraph per pr
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import os
 import platform
@@ -92,28 +93,31 @@ def find_libpython(name: str, directories: Iterable[str]) -> str | None:
     return next((path for path in directories if path and os.path.exists(os.path.join(path, name))), None)
 
 
-def libpython_problem(version: tuple[int, ...], found: str | None) -> str | None:
-    """Triton's Python stub embeds an interpreter: it loads the shared library, not the executable."""
-    if found:
+def ensurepip_is_there() -> bool:
+    """Whether this Python can create an environment with pip in it; `venv` alone cannot."""
+    return all(importlib.util.find_spec(name) for name in ("ensurepip", "venv"))
+
+
+def packages_problem(version: tuple[int, ...], libpython: bool, environments: bool) -> str | None:
+    """What Debian ships apart from Python itself, all of it with one command.
+
+    libpython: whether the shared library is there, which Triton's Python stub loads to embed an interpreter.
+    environments: whether an environment can be created, or need not be.
+    """
+    minor = f"{version[0]}.{version[1]}"
+    missing, packages = [], []
+    if not environments:
+        missing.append("Python's modules venv and ensurepip, which create the environment")
+        packages.append(f"python{minor}-venv")
+    if not libpython:
+        missing.append(f"{libpython_name(version)}, which Triton's Python stub loads")
+        packages.append(f"libpython{minor}")
+    if not missing:
         return None
     return (
-        f"{libpython_name(version)} is not on this machine: Triton's Python stub needs it, and\n"
-        f"  {sys.executable} brings none.\n"
-        f"  Next: apt-get install libpython{version[0]}.{version[1]}  (or use a Python built with --enable-shared)"
+        f"{sys.executable} lacks {' and '.join(missing)}.\n"
+        f"  Next: apt-get install {' '.join(packages)}  (or use a Python built with --enable-shared)"
     )
-
-
-def venv_problem(version: tuple[int, ...]) -> str | None:
-    """Debian ships venv and ensurepip in a package of their own."""
-    try:
-        import ensurepip  # noqa: F401, PLC0415 - whether it is there is the question
-        import venv  # noqa: F401, PLC0415
-    except ImportError as missing:
-        return (
-            f"Python's module {missing.name} is missing from {sys.executable}: the environment cannot be created.\n"
-            f"  Next: apt-get install python{version[0]}.{version[1]}-venv"
-        )
-    return None
 
 
 def serve_program() -> str | None:
@@ -150,7 +154,7 @@ def main() -> int:
     if unsupported:
         checks.append(unsupported)
     else:  # what belongs to an interpreter matters once it is the right one
-        checks += [libpython_problem(version, libpython), venv_problem(version) if options.venv else None]
+        checks.append(packages_problem(version, libpython is not None, not options.venv or ensurepip_is_there()))
         checks.append(project_problem(serve) if options.json else None)
     problems = [problem for problem in checks if problem]
     if problems:
