@@ -15,7 +15,7 @@ from rich.table import Table
 
 from bench.analysis import analysis_seconds
 from bench.decision import BACKENDS, MODELS, decision_ms
-from bench.paths import CLIENTS, median_latency_us, throughput, write_request
+from bench.paths import CLIENTS, median_latency_us, require_h2load, throughput, write_request
 from bench.plain_envoy import plain_envoy
 from bench.rounds import in_turn
 from bimetal.errors import BimetalError
@@ -86,6 +86,7 @@ def main(
     as_json: Annotated[bool, typer.Option("--json")] = False,
 ) -> None:
     """Measure direct, proxyless, gateway and plain Envoy in turn on the running cluster."""
+    require_h2load()
     loaded = load_fleet(fleet)
     bootstrap = loaded.state_dir / "client-bootstrap.json"
     write_whole(bootstrap, json.dumps(client_bootstrap(loaded)))

@@ -40,13 +40,16 @@ def median_latency_us(*urls: str) -> Callable[[], float]:
     return measure
 
 
+def require_h2load() -> None:
+    """Raises BimetalError without the program that makes the load."""
+    if shutil.which("h2load") is None:
+        raise BimetalError("h2load is missing; it makes the load.", "Install it: apt-get install nghttp2-client")
+
+
 def throughput(port: int, body: Path) -> Callable[[], float]:
     """Measures 16 clients with one request each at a time, in requests/s. Raises BimetalError."""
-    h2load = shutil.which("h2load")
-    if h2load is None:
-        raise BimetalError("h2load is missing; it makes the load.", "Install it: apt-get install nghttp2-client")
     command = [
-        h2load, "--clients", str(CLIENTS), "--max-concurrent-streams", "1", "--duration", str(_SECONDS_A_ROUND),
+        "h2load", "--clients", str(CLIENTS), "--max-concurrent-streams", "1", "--duration", str(_SECONDS_A_ROUND),
         "--warm-up-time", "1", "--header", "content-type: application/grpc", "--header", "te: trailers",
         "--data", str(body), f"http://127.0.0.1:{port}{INFER_PATH}",
     ]  # fmt: skip
