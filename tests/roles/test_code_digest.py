@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE_S
+
 SCRIPT = "roles/router/files/code_digest.py"
 
 
@@ -21,7 +23,7 @@ def package(tmp_path: Path) -> Path:
 def digests(project: Path, package: Path, *names: str) -> list[str]:
     command = [sys.executable, str(project / SCRIPT), *names]
     environment = {"PYTHONPATH": str(package.parent)}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=30, check=True)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE_S, check=True)
     return done.stdout.split()
 
 

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from ansible_collections.bimetal.cluster.plugins.modules import program_ready as module
 
+from tests.patience import PATIENCE_S
+
 
 @pytest.fixture
 def loading_server() -> Iterator[str]:
@@ -48,12 +50,12 @@ def test_supervisords_status_line_is_read(line: str, state: str, pid: int | None
 
 
 def test_a_server_that_is_still_loading_is_waited_for(loading_server: str) -> None:
-    assert module.wait(loading_server, 30, lambda: module.Program("RUNNING", 1)) is None
+    assert module.wait(loading_server, PATIENCE_S, lambda: module.Program("RUNNING", 1)) is None
 
 
 def test_a_program_that_supervisord_gave_up_is_not_waited_for(free_port: Callable[[], int]) -> None:
     url = f"http://127.0.0.1:{free_port()}/"
-    problem = module.wait(url, 5, lambda: module.Program("FATAL", None))
+    problem = module.wait(url, PATIENCE_S, lambda: module.Program("FATAL", None))
     assert problem is not None
     assert "gave up" in problem
     assert "refused" in problem

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE_S
 from tests.testbed import engine
 from tests.testbed.engine import TestbedError
 
@@ -140,7 +141,7 @@ def test_an_interrupted_run_stops_the_engine_that_it_started(fake: Fake, tmp_pat
         assert run.stdout is not None
         assert run.stdout.read(len("local/")) == b"local/"  # the engine is up, the first image is asked for
         os.killpg(run.pid, number)
-        assert run.wait(30) == 128 + number
+        assert run.wait(PATIENCE_S) == 128 + number
     assert (tmp_path / "arguments").exists()
     assert not (tmp_path / "up").exists()
 

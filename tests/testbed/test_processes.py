@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE_S
 from tests.testbed.engine import TestbedError
 from tests.testbed.processes import Processes
 
@@ -55,7 +56,7 @@ def test_ending_the_run_ends_what_runs_and_lets_nothing_start(tmp_path: Path) ->
     worker.start()
     numbers(log)
     processes.end()
-    worker.join(30)
+    worker.join(PATIENCE_S)
     assert statuses == [-15]
     with pytest.raises(TestbedError, match="was ended"):
         processes.run(["true"], log, cwd=tmp_path, env=os.environ)

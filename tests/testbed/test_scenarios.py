@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE_S
 from tests.testbed import scenarios
 from tests.testbed.engine import Engine, TestbedError
 from tests.testbed.processes import Processes
@@ -66,7 +67,7 @@ def test_what_an_interrupted_run_remembered_is_forgotten(fake: Fake, roles: Path
 
 
 def test_several_run_at_a_time_and_a_failure_stops_none(tmp_path: Path) -> None:
-    together = threading.Barrier(2, timeout=30)
+    together = threading.Barrier(2, timeout=PATIENCE_S)
 
     def test(scenario: Scenario) -> Result:
         together.wait()

@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.patience import PATIENCE_S
+
 ALERTS = Path(__file__).parents[3] / "roles/gpu_probe/files/alerts.yml"
 
 
@@ -42,6 +44,6 @@ def test_the_alerts_fire_when_they_should_and_are_quiet_otherwise() -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=PATIENCE_S,
     )
     assert done.returncode == 0, done.stdout + done.stderr

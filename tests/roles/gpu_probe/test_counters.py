@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from tests.patience import PATIENCE_S
+
 Module = Callable[[str], ModuleType]
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -24,7 +26,7 @@ def run(host: Any, tmp_path: Path, project: Path) -> Run:
         usual = ["--root", host.root, "--state", tmp_path / "state", "--textfile", tmp_path / "gpu.prom"]
         command = [sys.executable, "-B", "-m", "gpu_probe", *map(str, usual), *arguments]
         folder = project / "roles/gpu_probe/files"
-        return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=60)
+        return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
 
     return probe
 

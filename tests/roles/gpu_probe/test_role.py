@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 from ansible_collections.bimetal.cluster.plugins.lookup import zipapp
 
+from tests.patience import PATIENCE_S
+
 Result = subprocess.CompletedProcess[str]
 Install = Callable[..., Result]
 PLAYBOOKS = "tests/roles/gpu_probe/playbooks"
@@ -137,5 +139,5 @@ def test_the_packed_probe_has_its_data_and_runs_alone(tmp_path: Path, host: Any)
     path = zipapp.write("gpu_probe", zipapp.pack(PACKAGE), tmp_path)
     assert "gpu_probe/devices.csv" in zipfile.ZipFile(path).namelist()
     command = [sys.executable, "-I", str(path), "--root", str(host.root)]
-    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60)
+    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True, timeout=PATIENCE_S)
     assert json.loads(result.stdout)["hardware"]["gpus"][0]["facts"]["model"] == "A100 SXM4 80GB"

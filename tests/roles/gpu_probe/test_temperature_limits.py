@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from bimetal.probes.gpu_metrics import read_gpu_metrics
+from tests.patience import PATIENCE_S
 
 Json = dict[str, Any]
 Probe = Callable[..., Json]
@@ -66,7 +67,7 @@ def test_the_router_reads_the_margin_from_the_metrics_that_the_probe_writes(
     options = ["--root", host.root, "--state", tmp_path / "state", "--textfile", textfile]
     command = [sys.executable, "-B", "-m", "gpu_probe", *map(str, options)]
     done = subprocess.run(
-        command, cwd=project / "roles/gpu_probe/files", capture_output=True, text=True, check=True, timeout=60
+        command, cwd=project / "roles/gpu_probe/files", capture_output=True, text=True, check=True, timeout=PATIENCE_S
     )
     metrics = read_gpu_metrics(textfile.read_text())
     assert metrics.margins_c == {"0000:0b:00.0": 41.0}

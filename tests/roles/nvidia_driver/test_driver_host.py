@@ -12,6 +12,8 @@ import pytest
 from ansible_collections.bimetal.cluster.plugins.module_utils import driver_host as host
 from ansible_collections.bimetal.cluster.plugins.modules import driver_host_info as info
 
+from tests.patience import PATIENCE_S
+
 
 # ROCm 4328, realtek-r8126-dkms 3: Secure Boot was on and the key that signs modules was not enrolled.
 @pytest.mark.parametrize(
@@ -128,7 +130,9 @@ def ask(tmp_path: Path) -> Callable[..., dict[str, Any]]:
             "ANSIBLE_STDOUT_CALLBACK": "minimal",
             "LC_ALL": "C.UTF-8",
         }
-        ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
+        ended = subprocess.run(
+            command, env=environment, capture_output=True, text=True, check=False, timeout=PATIENCE_S
+        )
         answer: dict[str, Any] = json.loads(ended.stdout[ended.stdout.index("{") :])
         return answer
 

@@ -12,6 +12,7 @@ from envoy.service.discovery.v3.discovery_pb2 import DiscoveryRequest, Discovery
 
 from bimetal.xds.server import DataPlane, DiscoveryService
 from bimetal.xds.snapshot import CLUSTER, ENDPOINTS, LISTENER, Resources, pack
+from tests.patience import PATIENCE_S
 
 
 class Client:
@@ -33,7 +34,7 @@ class Client:
         await self._call.write(request)
 
     async def hear(self) -> DiscoveryResponse:
-        return await asyncio.wait_for(self._call.read(), 5)
+        return await asyncio.wait_for(self._call.read(), PATIENCE_S)
 
     async def hears_nothing_of_clusters(self) -> bool:
         """Whether no clusters are due: they would come before the listeners that are asked for now."""
