@@ -21,6 +21,8 @@ class OneClusterAtATime(LoadScopeScheduling):  # type: ignore[misc]  # xdist shi
 
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.split("::", maxsplit=1)[0]
+        if file == "tests/e2e/test_security.py":  # brings a cluster of its own, on free ports
+            return file
         if file.startswith("tests/e2e/"):
             return "tests/e2e"
         # Those beside each other start services on the same ports; a role's own are in a folder below.

@@ -99,6 +99,10 @@ def test_without_an_engine_the_ways_to_one_are_named(monkeypatch: pytest.MonkeyP
     sdk.errors = types.SimpleNamespace(DockerException=DockerError)
     sdk.from_env = from_env
     monkeypatch.setitem(sys.modules, "docker", sdk)
+    monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere/docker.sock")
+    with pytest.raises(EngineError, match=r"No Docker engine answers: unix:///nowhere/docker.sock: No such file"):
+        engine.connect()
+    monkeypatch.setenv("DOCKER_HOST", "tcp://192.0.2.1:2375")
     with pytest.raises(
         EngineError, match=r"No Docker engine answers: Error while .* Next: start one .*DOCKER_HOST"
     ) as error:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
+import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -33,14 +35,26 @@ def connect() -> Engine:
     except ImportError as error:
         raise EngineError("Python has no module 'docker'.", "pip install 'docker>=7.1' (extra 'images')") from error
     try:
+        _knock(os.environ.get("DOCKER_HOST") or "unix:///var/run/docker.sock")
         client = docker.from_env(timeout=TIMEOUT_S)
         client.ping()
-    except docker.errors.DockerException as error:
+    except (docker.errors.DockerException, OSError) as error:
         raise EngineError(
             f"No Docker engine answers: {_one_line(error)}.",
             "start one (systemctl start docker), or point DOCKER_HOST at one",
         ) from error
     return Engine(client)
+
+
+def _knock(host: str) -> None:
+    """Raises OSError where nobody listens: the SDK would leave its socket open, a warning for whoever collects it."""
+    if host.startswith("unix://"):
+        with socket.socket(socket.AF_UNIX) as door:
+            door.settimeout(TIMEOUT_S)
+            try:
+                door.connect(host.removeprefix("unix://"))
+            except OSError as error:
+                raise OSError(f"{host}: {error.strerror}") from error
 
 
 class Engine:
