@@ -1,5 +1,5 @@
 #!/usr/bin/python
-"""Ansible module: wait until no process with a given environment variable is left, then end what remains.
+"""Ansible module: end every process with a given environment variable.
 
 Standard library only.
 """
@@ -17,20 +17,16 @@ from ansible.module_utils.basic import AnsibleModule  # type: ignore[import-unty
 
 DOCUMENTATION = r"""
 module: processes_ended
-short_description: Wait for marked processes to end, and end those that do not
+short_description: End marked processes
 description:
-  - Waits until no process with a given environment variable is left, then ends what remains.
+  - Tells every process with a given environment variable to end, waits, and kills what remains.
   - The variable is inherited by everything that was started, also by a grandchild whose parent was killed and that no
     supervisor knows any more.
 options:
   environment_name: {type: str, required: true, description: Variable that marks a process.}
   environment_value: {type: str, required: true, description: Its value.}
-  terminate:
-    description: Send SIGTERM first. For processes that nobody else has told to end.
-    type: bool
-    default: false
   timeout_seconds:
-    description: Seconds they may take to end by themselves; after that, SIGKILL.
+    description: Seconds they may take to end after SIGTERM; after that, SIGKILL.
     type: int
     default: 60
 author: bimetal
@@ -88,7 +84,6 @@ def main() -> None:
         argument_spec={
             "environment_name": {"type": "str", "required": True},
             "environment_value": {"type": "str", "required": True},
-            "terminate": {"type": "bool", "default": False},
             "timeout_seconds": {"type": "int", "default": 60},
         },
         supports_check_mode=True,
@@ -98,8 +93,7 @@ def main() -> None:
     running = marked(proc, entry)
     if module.check_mode:
         module.exit_json(changed=bool(running), killed=[])
-    if module.params["terminate"]:
-        send(running, signal.SIGTERM)
+    send(running, signal.SIGTERM)
     left = wait_until_gone(proc, entry, module.params["timeout_seconds"])
     send(left, signal.SIGKILL)
     stubborn = wait_until_gone(proc, entry, _KILL_GRACE_SECONDS)

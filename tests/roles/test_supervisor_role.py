@@ -39,9 +39,9 @@ class Cluster:
         assert result.returncode == 0, result.stdout
         return result.stdout
 
-    def down(self) -> str:
+    def down(self, **variables: object) -> str:
         """Stop everything; returns the output, with each module's result."""
-        result = self._run("ansible/down.yml", "-v", bimetal_state_dir=self.state_dir)
+        result = self._run("ansible/down.yml", "-v", bimetal_state_dir=self.state_dir, **variables)
         assert result.returncode == 0, result.stdout
         return result.stdout
 
@@ -110,4 +110,16 @@ def test_programs_whose_supervisord_was_killed_are_told_to_end_too(running: Clus
     output = running.down()
     assert changes(output) > 0
     assert "killed: []" in output  # SIGTERM was enough
+    assert processes(running.state_dir) == []
+
+
+def test_what_a_killed_program_left_behind_is_not_waited_for(running: Cluster, processes: Processes) -> None:
+    deaf = "import signal, time; signal.signal(15, signal.SIG_IGN); print(flush=True); time.sleep(3600)"
+    environment = os.environ | {"BIMETAL_STATE_DIR": str(running.state_dir)}
+    command = [sys.executable, "-c", deaf]
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE) as orphan:
+        assert orphan.stdout is not None
+        orphan.stdout.readline()
+        output = running.down(supervisor_stop_timeout_seconds=3600)
+    assert f"{orphan.pid} {sys.executable}" in output  # among those that were killed
     assert processes(running.state_dir) == []
