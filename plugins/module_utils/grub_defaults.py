@@ -1,8 +1,8 @@
 """Reads and edits shell assignments in /etc/default/grub and its drop-ins, in whatever quoting they use.
 
-Pure and standard library only. grub-mkconfig sources these files with a shell (its 10_linux puts
-GRUB_CMDLINE_LINUX before GRUB_CMDLINE_LINUX_DEFAULT), so a value may be bare, in single or double quotes, in
-several pieces, appended to with += or built of other variables, and it may not be there at all.
+Standard library only; it reads the host's files and changes none. grub-mkconfig sources these files with a shell (its
+10_linux puts GRUB_CMDLINE_LINUX before GRUB_CMDLINE_LINUX_DEFAULT), so a value may be bare, in single or double quotes,
+in several pieces, appended to with += or built of other variables, and it may not be there at all.
 An edit takes characters out and puts none in: quotes, comments and everything else stay as they were.
 """
 
@@ -11,9 +11,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
+from ansible_collections.bimetal.cluster.plugins.module_utils.config_file import read
 from ansible_collections.bimetal.cluster.plugins.module_utils.kernel_cmdline import Span, cut, missing, obsolete_spans
 
+MARKER = "# Managed by Ansible (bimetal, role kernel_cmdline): change the inventory, not this file."
 VARIABLES = ("GRUB_CMDLINE_LINUX", "GRUB_CMDLINE_LINUX_DEFAULT")
 # Stands for an expansion whose result cannot be known from the file; no parameter contains it.
 OPAQUE = "\0"
@@ -199,3 +202,26 @@ def drop_in(texts: Sequence[str], wanted: Sequence[str], marker: str) -> str | N
         return None
     added = re.sub(r'([\\"$`])', r"\\\1", " ".join(lacking))
     return f'{marker}\nGRUB_CMDLINE_LINUX="${{GRUB_CMDLINE_LINUX:+$GRUB_CMDLINE_LINUX }}{added}"\n'
+
+
+def sources(defaults_file: Path, own: Path) -> list[Path]:
+    """The files that grub-mkconfig sources before our drop-in, in its order."""
+    drop_ins = sorted(path for path in own.parent.glob("*.cfg") if path != own)
+    return [path for path in [defaults_file, *drop_ins] if path.is_file()]
+
+
+def plan(defaults_file: Path, own: Path, wanted: Sequence[str], absent: Sequence[str]) -> list[tuple[Path, str | None]]:
+    """The text that every file should have; None for a drop-in that is not needed.
+
+    What is added stands in a drop-in of our own. What contradicts it is cut out of the files where it stands, because
+    a kernel given two values of one parameter is a riddle for whoever reads it.
+    """
+    files = sources(defaults_file, own)
+    edited = [without_obsolete(path.read_text(), wanted, absent) for path in files]
+    return [*zip(files, edited, strict=True), (own, drop_in(edited, wanted, MARKER))]
+
+
+def foreign(own: Path) -> bool:
+    """Whether somebody else wrote a file of our drop-in's name."""
+    text = read(own)
+    return text is not None and not text.startswith(MARKER)

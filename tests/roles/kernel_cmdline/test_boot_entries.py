@@ -3,9 +3,9 @@
 from pathlib import Path
 
 import pytest
+from ansible_collections.bimetal.cluster.plugins.module_utils import grubby
 from ansible_collections.bimetal.cluster.plugins.modules import boot_entries as entries
 from ansible_collections.bimetal.cluster.plugins.modules import boot_loader
-from ansible_collections.bimetal.cluster.plugins.modules import grubby_cmdline as grubby
 
 GRUB_CFG = r"""
 linux /not/in/a/section
@@ -105,13 +105,13 @@ def test_grubbys_entries_are_read_with_their_arguments() -> None:
 
 # augeasproviders_grub 95 and sap_install 1081: grub2-mkconfig left the entries of EL >= 9.3 as they were.
 def test_all_entries_and_the_kernels_to_come_are_changed_by_grubby() -> None:
-    options = grubby.arguments(grubby.parse_info(GRUBBY_INFO), ["iommu=pt", "pci=realloc=off"], [])
+    options = grubby.plan(grubby.parse_info(GRUBBY_INFO), ["iommu=pt", "pci=realloc=off"], [])
     assert options == ["--update-kernel=ALL", "--remove-args=iommu=nopt", "--args=iommu=pt pci=realloc=off"]
 
 
 def test_entries_that_are_as_wanted_need_no_grubby() -> None:
     text = GRUBBY_INFO.replace('args="ro', 'args="ro iommu=pt').replace(" iommu=nopt", "")
-    assert grubby.arguments(grubby.parse_info(text), ["iommu=pt"], ["quiet"]) == []
+    assert grubby.plan(grubby.parse_info(text), ["iommu=pt"], ["quiet"]) == []
 
 
 def test_an_entry_without_a_kernel_is_no_entry() -> None:

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.bimetal.cluster.plugins.module_utils import grub_defaults as grub
-from ansible_collections.bimetal.cluster.plugins.modules import grub_cmdline
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -137,24 +136,24 @@ class TestFiles:
         own = defaults.parent / "grub.d/zz.cfg"
         for name in ("50-b.cfg", "10-a.cfg", "zz.cfg", "notes.txt"):
             (defaults.parent / "grub.d" / name).write_text("")
-        assert [path.name for path in grub_cmdline.sources(defaults, own)] == ["grub", "10-a.cfg", "50-b.cfg"]
+        assert [path.name for path in grub.sources(defaults, own)] == ["grub", "10-a.cfg", "50-b.cfg"]
 
     def test_a_host_without_the_file_gets_the_drop_in_only(self, defaults: Path) -> None:
         own = defaults.parent / "grub.d/zz.cfg"
-        [(path, text)] = grub_cmdline.plan(defaults, own, ["iommu=pt"], [])
+        [(path, text)] = grub.plan(defaults, own, ["iommu=pt"], [])
         assert path == own
         assert shell_says(text) == "iommu=pt "
 
     def test_a_drop_in_that_is_not_needed_is_removed(self, defaults: Path) -> None:
         defaults.write_text("GRUB_CMDLINE_LINUX=iommu=pt\n")
         own = defaults.parent / "grub.d/zz.cfg"
-        assert grub_cmdline.plan(defaults, own, ["iommu=pt"], [])[-1] == (own, None)
+        assert grub.plan(defaults, own, ["iommu=pt"], [])[-1] == (own, None)
 
     # gpu-operator (ROCm) 93: a tool took the user's own file of its name for its own.
     def test_a_file_of_our_name_that_we_did_not_write_is_foreign(self, tmp_path: Path) -> None:
         own = tmp_path / "zz.cfg"
-        assert not grub_cmdline.foreign(own)
+        assert not grub.foreign(own)
         own.write_text("GRUB_TIMEOUT=1\n")
-        assert grub_cmdline.foreign(own)
-        own.write_text(f"{grub_cmdline.MARKER}\nGRUB_CMDLINE_LINUX=x\n")
-        assert not grub_cmdline.foreign(own)
+        assert grub.foreign(own)
+        own.write_text(f"{grub.MARKER}\nGRUB_CMDLINE_LINUX=x\n")
+        assert not grub.foreign(own)

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from ansible_collections.bimetal.cluster.plugins.module_utils import kernel_install
 from ansible_collections.bimetal.cluster.plugins.modules import aspm_policy as aspm
-from ansible_collections.bimetal.cluster.plugins.modules import kernel_cmdline_file
 from ansible_collections.bimetal.cluster.plugins.modules import running_cmdline as running
 
 BUILT_IN = {"iommu=pt": "CONFIG_IOMMU_DEFAULT_PASSTHROUGH"}
@@ -84,17 +84,24 @@ class TestKernelInstallsLine:
         return tmp_path
 
     def test_it_is_the_running_one_without_the_boot_loaders_words(self, root: Path) -> None:
-        assert kernel_cmdline_file.current_line(root) == "root=LABEL=r ro"
+        assert kernel_install.current_line(root) == "root=LABEL=r ro"
 
     def test_the_distributions_file_comes_before_the_running_line(self, root: Path) -> None:
         (root / "usr/lib/kernel").mkdir(parents=True)
         (root / "usr/lib/kernel/cmdline").write_text("root=LABEL=d\n")
-        assert kernel_cmdline_file.current_line(root) == "root=LABEL=d"
+        assert kernel_install.current_line(root) == "root=LABEL=d"
 
     def test_the_hosts_own_file_comes_first_and_may_have_several_lines(self, root: Path) -> None:
         (root / "etc/kernel").mkdir(parents=True)
         (root / "etc/kernel/cmdline").write_text("root=LABEL=e\n  quiet\n")
-        assert kernel_cmdline_file.current_line(root) == "root=LABEL=e quiet"
+        assert kernel_install.current_line(root) == "root=LABEL=e quiet"
+
+    def test_it_is_written_once_and_a_file_that_says_the_same_on_several_lines_is_left_alone(self, root: Path) -> None:
+        [(path, text)] = kernel_install.plan(root, ["iommu=pt"], ["ro"])
+        assert (path, text) == (root / "etc/kernel/cmdline", "root=LABEL=r iommu=pt\n")
+        path.parent.mkdir(parents=True)
+        path.write_text("root=LABEL=r\niommu=pt\n")
+        assert kernel_install.plan(root, ["iommu=pt"], ["ro"]) == []
 
 
 # ansible-role-nvidia-driver 20: a reboot on a local connection ended the controller.
