@@ -104,8 +104,7 @@ class TestKernelInstallsLine:
         assert kernel_install.plan(root, ["iommu=pt"], ["ro"]) == []
 
 
-# ansible-role-nvidia-driver 20: a reboot on a local connection ended the controller.
-def test_a_local_connection_is_told_before_any_change_that_it_will_not_be_rebooted(
+def test_the_role_says_what_for_a_reboot_is_needed_and_which_role_does_it(
     ansible_playbook: Callable[..., subprocess.CompletedProcess[str]],
 ) -> None:
     # A name of its own in the inventory, as in a copy of an example: no variable says that it is this machine.
@@ -114,17 +113,7 @@ def test_a_local_connection_is_told_before_any_change_that_it_will_not_be_reboot
     )
     assert run.returncode == 0, run.stdout
     output = " ".join(run.stdout.split())
-    told = output.index("gpu-0 will not be rebooted")
-    assert told < output.index("TASK [bimetal.cluster.kernel_cmdline : Set the parameters of the next boot]")
-    assert "Reboot needed on gpu-0 for bimetal_test=1 (it runs the kernel of the machine that runs" in output
-
-
-def test_without_leave_to_reboot_the_role_says_what_for_a_reboot_is_needed(
-    ansible_playbook: Callable[..., subprocess.CompletedProcess[str]],
-) -> None:
-    run = ansible_playbook("tests/roles/kernel_cmdline/local.yml", "--check", "--inventory", "gpu-0,")
-    assert run.returncode == 0, run.stdout
-    assert "for bimetal_test=1 (kernel_cmdline_reboot_allowed is false)" in " ".join(run.stdout.split())
+    assert "Reboot needed on gpu-0, which role reboot does: the kernel runs without bimetal_test=1." in output
 
 
 @pytest.mark.parametrize(

@@ -100,10 +100,3 @@ def test_what_cannot_work_is_refused_before_anything_is_changed(
 def test_a_distribution_without_a_driver_of_its_own_is_told_so(check: Check) -> None:
     result = check(ROCKY)
     assert "has no driver with nvidia_driver_source distribution: expected one of Debian, Ubuntu" in words(result)
-
-
-# ansible-role-nvidia-driver 20: a reboot on a local connection.
-def test_a_reboot_of_the_controllers_own_machine_is_ruled_out_before_any_change(check: Check) -> None:
-    result = check(DEBIAN_12, nvidia_driver_source="nvidia", reboot_allowed=True)
-    assert result.returncode == 0, result.stdout
-    assert "will not be rebooted, though reboots are allowed: it runs the kernel of the machine" in words(result)

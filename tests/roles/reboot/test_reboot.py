@@ -58,3 +58,21 @@ def test_a_host_that_serves_is_drained_before_its_one_reboot_for_everything(rebo
     assert -1 not in positions
     assert positions == sorted(positions)
     assert said.count("TASK [bimetal.cluster.reboot : Reboot]") == 1
+
+
+# ansible-role-nvidia-driver 20: a reboot on a local connection ended the controller.
+@pytest.mark.parametrize(
+    ("allowed", "why"),
+    [("true", "it runs the kernel of the machine that runs this playbook"), ("false", "reboot_allowed is false")],
+)
+def test_what_a_role_needs_is_refused_with_the_reason_and_announced_before_any_change(
+    ansible_playbook: Callable[..., Result], allowed: str, why: str
+) -> None:
+    run = ansible_playbook(
+        "tests/roles/reboot/kernel_cmdline.yml", "--check", "-i", "gpu-0,", "--extra-vars", f"reboot_allowed={allowed}"
+    )
+    assert run.returncode == 0, run.stdout
+    said = " ".join(run.stdout.split())
+    assert f"Reboot needed on gpu-0 ({why}): the kernel runs without bimetal_test=1." in said
+    changes = said.index("TASK [bimetal.cluster.kernel_cmdline : Set the parameters of the next boot]")
+    assert ("gpu-0 will not be rebooted, though reboots are allowed" in said[:changes]) == (allowed == "true")
