@@ -66,7 +66,7 @@ class Policy:
         self.shares = shares
 
     def hear(self, tries: list[Try], waiting: Callable[[str], float], now: float) -> None:
-        """Requests have ended."""
+        """Requests have ended; `waiting` gives the requests in a server's queue, `now` is in seconds."""
 
     def tick(self, waiting: Callable[[str], float], now: float) -> None:
         """A probe interval has passed."""

@@ -44,7 +44,7 @@ def requests_meanwhile(cluster: Cluster) -> Iterator[list[str]]:
             while not over.is_set():
                 try:
                     identity(triton_grpc, client)
-                except Exception as error:  # noqa: BLE001  whatever a client sees is what is counted
+                except Exception as error:  # noqa: BLE001 - whatever a client sees is what is counted
                     errors.append(str(error))
                 first.set()
 

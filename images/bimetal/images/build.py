@@ -61,7 +61,7 @@ class Environment:
 
     @property
     def reference(self) -> str:
-        """The image's name."""
+        """Name and tag of the image that holds it; a changed part is another tag."""
         return f"{PYTHON_REPOSITORY}:{self.key}"
 
 

@@ -21,7 +21,7 @@ class File:
     executable: bool = False
 
     def read(self) -> bytes:
-        """The bytes."""
+        """The content, from disk where it is a path. Raises OSError."""
         return self.content if isinstance(self.content, bytes) else self.content.read_bytes()
 
 

@@ -129,7 +129,7 @@ class Engine:
                 self._api.remove_image(reference, noprune=True)
 
     def tag(self, image_id: str, repository: str, tag: str) -> None:
-        """Name an image."""
+        """Give an image this name too, which moves from the image that had it."""
         with explained(f"{repository}:{tag}"):
             self._api.tag(image_id, repository, tag=tag)
 

@@ -100,5 +100,5 @@ def _urls(found: Contents) -> Iterable[object]:
 
 
 def count(text: str) -> int:
-    """Components of an SBOM."""
+    """How many components (packages) an SBOM in CycloneDX JSON lists."""
     return len(json.loads(text)["components"])

@@ -32,7 +32,7 @@ def plan_lines(matrix: Matrix, rows: Sequence[Row], environment: Mapping[str, st
 
 
 def plan_table(lines: Sequence[Line]) -> Table:
-    """The plan for reading."""
+    """One row per image and variant; budgets in MB of the unpacked image."""
     table = Table("image", "base", "versions", "budget", "proven")
     for line in lines:
         versions = " ".join(f"{name} {version}" for name, version in line["versions"].items())

@@ -119,7 +119,7 @@ def classify(attempt: Try) -> Outcome:
 
 
 def origin(attempt: Try) -> Origin:
-    """Where a failure arose."""
+    """Where a failed try failed, by Envoy's response flags; the backend where no flag tells."""
     if attempt.flags & _CONNECTION.keys():
         return Origin.CONNECTION
     if attempt.flags & (_OURS | {_TOO_LATE}):

@@ -19,7 +19,7 @@ class CircleCollector(Collector):
         self._discovery = discovery
 
     def collect(self) -> Iterator[Metric]:
-        """All families."""
+        """All families, read from the circle at each scrape."""
         yield self._reachable()
         yield self._breakers()
         yield self._shares()
@@ -70,7 +70,7 @@ class CircleCollector(Collector):
 
 
 def render(collector: CircleCollector) -> bytes:
-    """The metrics as text."""
+    """A scrape in Prometheus' text format."""
     registry = CollectorRegistry()
     registry.register(collector)
     return generate_latest(registry)

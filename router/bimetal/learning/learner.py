@@ -168,7 +168,7 @@ class Learner:
         return evidence.requests / (evidence.requests + self._settings.prior_requests) if evidence else 0.0
 
     def statistics(self) -> Statistics:
-        """Everything, to be saved."""
+        """All times and beliefs, for the store to keep over a restart."""
         return Statistics(
             arms=tuple(
                 ArmRecord(**key._asdict(), at=arm.at, recent=arm.recent.buckets, week=arm.week.buckets)

@@ -60,7 +60,7 @@ class Factors(NamedTuple):
 
     @property
     def product(self) -> float:
-        """The weight."""
+        """The weight, 0..1: any factor of 0 takes all traffic away."""
         return self.operators * self.bandwidth * self.temperature * self.load * self.breaker * self.measured
 
 

@@ -62,12 +62,12 @@ class Chain:
 
     @property
     def length(self) -> int:
-        """Number of atoms."""
+        """Atoms, the second axis of `seconds`."""
         return int(self.seconds.shape[1])
 
     @property
     def targets(self) -> int:
-        """Number of targets."""
+        """Targets, the first axis of `seconds`."""
         return int(self.seconds.shape[0])
 
     def cost(self, part: Part, link: Link) -> PartCost:

@@ -76,5 +76,5 @@ class Link:
 
     @property
     def seconds_per_byte(self) -> float:
-        """Of the network, and of the copies at its ends."""
+        """Seconds for a byte over the network (`gbps` in 10^9 bits) and through the copies at its ends."""
         return 8 / (self.gbps * 1e9) + self.copy_seconds_per_byte

@@ -39,12 +39,12 @@ class CutModel:
 
     @property
     def inputs(self) -> tuple[Tensor, ...]:
-        """The model's inputs."""
+        """What a request sends, in the file's order; weights are none of them."""
         return self.profile.graph.inputs
 
     @property
     def outputs(self) -> tuple[Tensor, ...]:
-        """The model's outputs."""
+        """What a request gets back, in the file's order."""
         return self.profile.graph.outputs
 
     @property

@@ -64,7 +64,7 @@ class Sharing:
         return self._clock() + self._ahead
 
     def note(self, events: Iterable[Event] = ()) -> None:
-        """Something became true here."""
+        """Something became true here: the journal keeps it at once, the store at the next exchange, which is soon."""
         # Keys count on from the store's rows, which were not read yet.
         self._unwritten += events if self._held else (replace(event, key=None) for event in events)
         self._noted.set()

@@ -57,7 +57,7 @@ class Case:
 
     @cached_property
     def proto(self) -> onnx.ModelProto:
-        """The model, parsed."""
+        """`model`, parsed once."""
         return onnx.load_model_from_string(self.model)
 
     @property

@@ -145,7 +145,7 @@ def default_file(folder: Path, host: str, target: Target, started: datetime) -> 
 
 
 def document_of(results: Results) -> str:
-    """The document as text."""
+    """The document as JSON, as the results file has it."""
     return results.model_dump_json(indent=1) + "\n"
 
 

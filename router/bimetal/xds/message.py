@@ -56,5 +56,5 @@ def grpc_service(cluster: str) -> dict[str, AnyMessage]:
 
 
 def socket_address(host: str, port: int) -> dict[str, AnyMessage]:
-    """A TCP address."""
+    """Envoy's Address of a TCP port; `host` is an IP address, which Envoy does not resolve."""
     return {"socket_address": {"address": host, "port_value": port}}

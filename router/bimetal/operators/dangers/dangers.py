@@ -33,7 +33,7 @@ class Danger:
 
     @property
     def text(self) -> str:
-        """The warning in words."""
+        """What the rule warns of, as a sentence for people."""
         return self.rule.warning
 
 

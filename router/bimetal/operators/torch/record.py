@@ -74,7 +74,7 @@ _OURS = frozenset(["torch", "ops.aten"])
 
 
 class Recorder:
-    """Records into a collector."""
+    """Makes a node in the collector of each call to an operator, and gives its results without computing them."""
 
     def __init__(self, collector: Collector) -> None:
         self._collector = collector
