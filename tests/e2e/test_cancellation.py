@@ -14,11 +14,11 @@ from tests.e2e.cluster import Cluster, wait_until
 from tests.e2e.requests import ROWS, identity, tensor
 from tests.patience import PATIENCE_S
 
-A_MINUTE_MS = 60_000
+LONG_MS = 5 * PATIENCE_S * 1000  # what is not cancelled does not end while a test waits
 
 
 def slow_inputs() -> list[Any]:
-    delay = np.full((1, 1), A_MINUTE_MS, np.int32)
+    delay = np.full((1, 1), LONG_MS, np.int32)
     return [tensor(triton_grpc, "INPUT0", ROWS[:1]), tensor(triton_grpc, "DELAY_MS", delay, "INT32")]
 
 
@@ -58,7 +58,7 @@ def test_an_http_client_that_hangs_up_ends_its_request(cluster: Cluster) -> None
     body = {
         "inputs": [
             {"name": "INPUT0", "shape": [1, 1], "datatype": "FP32", "data": [1]},
-            {"name": "DELAY_MS", "shape": [1, 1], "datatype": "INT32", "data": [A_MINUTE_MS]},
+            {"name": "DELAY_MS", "shape": [1, 1], "datatype": "INT32", "data": [LONG_MS]},
         ]
     }
     connection = http.client.HTTPConnection(cluster.http)
@@ -73,8 +73,8 @@ def test_a_stream_that_is_cancelled_ends_at_its_triton(cluster: Cluster, grpc_cl
     """SMG PR11399, Ray PR40761: the relay noticed late, and the clean-up was skipped."""
     answers: queue.Queue[tuple[Any, Any]] = queue.Queue()
     grpc_client.start_stream(lambda result, error: answers.put((result, error)))
-    elements = np.arange(100, dtype=np.int32)
-    delays = np.full(100, 1000, np.uint32)
+    elements = np.arange(LONG_MS // 1000, dtype=np.int32)
+    delays = np.full(len(elements), 1000, np.uint32)
     delays[0] = 0
     inputs = [tensor(triton_grpc, "IN", elements, "INT32"), tensor(triton_grpc, "DELAY", delays, "UINT32")]
     grpc_client.async_stream_infer("repeat", inputs)

@@ -20,12 +20,12 @@ from tests.e2e.requests import ROWS, identity, tensor
 from tests.patience import PATIENCE_S
 
 WORDS = np.array([["a", "ü", ""]], np.object_)
-SLOW_MS = 60_000
+LONG_MS = 5 * PATIENCE_S * 1000  # what is not cancelled does not end while a test waits
 
 
 def slow_inputs(module: Any) -> list[Any]:
-    """An inference that takes a minute unless it is cancelled."""
-    delay = np.array([[SLOW_MS]], np.int32)
+    """An inference that lasts longer than a test waits, unless it is cancelled."""
+    delay = np.array([[LONG_MS]], np.int32)
     return [tensor(module, "INPUT0", np.zeros((1, 1), np.float32)), tensor(module, "DELAY_MS", delay, "INT32")]
 
 

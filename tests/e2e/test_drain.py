@@ -17,7 +17,7 @@ from tests.e2e.conftest import PORT_OFFSET
 from tests.e2e.requests import ROWS, tensor
 from tests.patience import PATIENCE_S
 
-A_MINUTE_MS = 60_000
+LONG_MS = 5 * PATIENCE_S * 1000  # what is not cancelled does not end while a test waits
 
 Play = Callable[..., "subprocess.Popen[str]"]
 
@@ -75,7 +75,7 @@ def test_a_drain_waits_for_the_requests_of_its_backend_and_undrain_puts_it_back(
     cluster: Cluster, grpc_client: Any, play: Play
 ) -> None:
     """T6230: a server that was stopped with requests in flight."""
-    delay = tensor(triton_grpc, "DELAY_MS", np.full((1, 1), A_MINUTE_MS, np.int32), "INT32")
+    delay = tensor(triton_grpc, "DELAY_MS", np.full((1, 1), LONG_MS, np.int32), "INT32")
     call = grpc_client.async_infer("slow_identity", [tensor(triton_grpc, "INPUT0", ROWS[:1]), delay], lambda *_: None)
     wait_until(lambda: len(at_work(cluster, "slow_identity")) == 1)
     [busy] = at_work(cluster, "slow_identity")

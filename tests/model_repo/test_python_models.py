@@ -9,7 +9,7 @@ import pytest
 from bimetal.model_repo.sources import MODELS_DIR
 from tests.patience import PATIENCE_S
 
-A_MINUTE_MS = 60_000
+LONG_MS = 5 * PATIENCE_S * 1000  # what is not cancelled does not end while a test waits
 
 Load = Callable[..., Any]
 Request = Callable[..., Any]
@@ -58,7 +58,7 @@ def test_repeat_ends_its_stream_when_the_client_has_cancelled(load_model: Load, 
 
 
 def test_a_slow_request_that_is_cancelled_ends_in_an_error(load_model: Load, request_slow: Request) -> None:
-    request = request_slow(1, A_MINUTE_MS)
+    request = request_slow(1, LONG_MS)
     load_model(MODELS_DIR / "slow_identity" / "model.py").execute([request])
     request.sender.cancelled.set()
     response, final = next_sent(request)
@@ -67,7 +67,7 @@ def test_a_slow_request_that_is_cancelled_ends_in_an_error(load_model: Load, req
 
 
 def test_unloading_repeat_ends_its_streams(load_model: Load, request_repeat: Request) -> None:
-    request = request_repeat([5], [A_MINUTE_MS])
+    request = request_repeat([5], [LONG_MS])
     model = load_model(MODELS_DIR / "repeat" / "model.py")
     model.execute([request])
     model.finalize()
@@ -75,7 +75,7 @@ def test_unloading_repeat_ends_its_streams(load_model: Load, request_repeat: Req
 
 
 def test_unloading_slow_identity_ends_what_it_has_in_flight(load_model: Load, request_slow: Request) -> None:
-    request = request_slow(A_MINUTE_MS)
+    request = request_slow(LONG_MS)
     model = load_model(MODELS_DIR / "slow_identity" / "model.py")
     model.execute([request])
     model.finalize()

@@ -16,6 +16,7 @@ from bimetal.learning.documents import Lessons, PoolTime
 from bimetal.learning.memory import Memory
 from bimetal.state.observation import Observation
 from bimetal.store.store import Store
+from tests.patience import PATIENCE_S
 
 RunAsync = Callable[[Coroutine[Any, Any, Any]], Any]
 
@@ -47,7 +48,7 @@ class Bench:
 
     async def published(self, condition: Callable[[dict[str, float]], bool]) -> None:
         """Wait for a table whose shares of model m are so."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             while not condition(self.shares):
                 self._news.clear()
                 await self._news.wait()
@@ -106,7 +107,7 @@ def test_a_wrong_prior_is_corrected_within_500_requests_and_stays_so_after_a_res
 def test_a_store_that_hangs_delays_no_belief(
     make_bench: Callable[..., Bench], run_async: RunAsync, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bimetal.store.database._BUSY_S", 60.0)  # longer than the test, on any machine
+    monkeypatch.setattr("bimetal.store.database._BUSY_S", 2 * PATIENCE_S)  # longer than the test waits
 
     async def scenario() -> None:
         bench = make_bench()

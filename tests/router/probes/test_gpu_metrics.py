@@ -12,6 +12,7 @@ from aiohttp.test_utils import TestServer
 from bimetal.fleet.schema import Fleet
 from bimetal.probes.gpu_metrics import Freshness, GpuMetricsProbe, read_gpu_metrics
 from bimetal.state.observation import ThermalReading
+from tests.patience import PATIENCE_S
 
 RunAsync = Callable[[Coroutine[Any, Any, Any]], Any]
 FIRST, SECOND = "0000:0b:00.0", "0000:0c:00.0"
@@ -87,7 +88,7 @@ def test_the_probe_reports_what_the_exporter_says_and_unknown_when_it_is_gone(
             extras={"cuda-0": {"gpu_metrics_url": str(server.make_url("/metrics"))}},
             probes={"gpu_metrics_interval_s": 0.01},
         )
-        async with aiohttp.ClientSession(auto_decompress=False) as http, asyncio.timeout(10):
+        async with aiohttp.ClientSession(auto_decompress=False) as http, asyncio.timeout(PATIENCE_S):
             probe = GpuMetricsProbe(fleet.backends[0], fleet.probes, report, http, lambda: 1010.0)
             task = asyncio.create_task(probe.run())
             await two.wait()

@@ -17,6 +17,7 @@ from bimetal.state.observation import Observation
 from bimetal.store.database import MOST_S
 from bimetal.store.journal import Journal
 from bimetal.store.store import Store
+from tests.patience import PATIENCE_S
 from tests.postgres import Postgres
 from tests.router.bench import DEGRADED, ECC, EVEN, LOST, NAMES, WITHOUT, Bench, running
 from tests.router.conftest import observation
@@ -194,7 +195,7 @@ def test_a_router_stops_in_time_while_its_database_hangs(
 def test_a_database_that_hangs_delays_no_decision_and_what_is_said_meanwhile_is_kept(
     play: Callable[..., None], postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bimetal.store.database.MOST_S", 60.0)  # longer than the test, on any machine
+    monkeypatch.setattr("bimetal.store.database.MOST_S", 2 * PATIENCE_S)  # longer than the test waits
 
     async def scenario(one: Bench, other: Bench) -> None:
         journal = Journal(one.circle.fleet.state_dir / "journal.json")
@@ -202,7 +203,7 @@ def test_a_database_that_hangs_delays_no_decision_and_what_is_said_meanwhile_is_
             one.circle.drain("cuda-0")
             one.circle.tried([FAULT])
             await one.until(WITHOUT)
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(PATIENCE_S):
                 while not {"breaker", "drain"} <= {e.kind for e in journal.recall().unwritten}:
                     await asyncio.sleep(0.01)
             assert one.circle.store_error is None, "the exchange with the store was not given up: nothing waited for it"

@@ -207,7 +207,7 @@ def test_a_data_plane_that_hangs_up_is_forgotten(play: Play) -> None:
         await service.publish()
         await envoy.hear()
         envoy.hang_up()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE_S):
             while service.connected()[DataPlane.ENVOY]:
                 await asyncio.sleep(0.01)
 
