@@ -68,6 +68,7 @@ def test_a_fleet_that_cannot_work_is_refused(
     assert not state_dir.exists()
 
 
+@pytest.mark.slow  # all of site.yml, as a check of what it would do
 def test_check_and_diff_on_a_fresh_checkout_show_the_plan_and_touch_nothing(site: Site, state_dir: Path) -> None:
     result = site("--check", "--diff")
     assert result.returncode == 0, result.stdout

@@ -80,6 +80,7 @@ def calibrate(tmp_path: Path) -> Calibrate:
     return run
 
 
+@pytest.mark.slow  # a whole playbook
 def test_results_come_to_the_gateways_and_emulated_gpus_are_left_out(calibrate: Calibrate, tmp_path: Path) -> None:
     result = calibrate(calibrate_only=["Softmax", "RoiAlign"])
     assert result.returncode == 0, result.stdout + result.stderr
@@ -96,6 +97,7 @@ def test_results_come_to_the_gateways_and_emulated_gpus_are_left_out(calibrate: 
     assert not (tmp_path / "state/calibrated").exists()
 
 
+@pytest.mark.slow  # a whole playbook
 def test_figures_come_to_the_gateways_in_the_form_that_the_router_reads(calibrate: Calibrate, tmp_path: Path) -> None:
     (tmp_path / "bimetal.packages/torch.py").write_text(TORCH)
     result = calibrate("--tags", "devices")
@@ -107,6 +109,7 @@ def test_figures_come_to_the_gateways_in_the_form_that_the_router_reads(calibrat
     assert [(device.kind, device.gemm_type) for device in found.devices] == [("cpu", "float32")]
 
 
+@pytest.mark.slow  # a whole playbook
 def test_a_verification_that_fails_is_reported_with_its_words(calibrate: Calibrate, tmp_path: Path) -> None:
     result = calibrate("--limit", "cpu-0", "--tags", "operators", calibrate_only=["Softmacks"])
     assert result.returncode != 0
