@@ -195,8 +195,10 @@ def _metrics() -> str:
             "## Of the router, at `/metrics` of its HTTP port (8002)",
             _table(("metric", "type", "labels", "meaning"), router),
             "## Of the role gpu_probe, in node_exporter's textfile folder",
-            "Each but the first three has the labels `pci` and `vendor`; counters of events have `pci`. A value that "
-            "the vendor's tool does not give is left out.",
+            "Gauges of one GPU have the labels `pci` and `vendor`; `info` also `name`, `uuid`, `architecture` and "
+            "`kernel_driver`, `fault` also `kind`. Counters have `pci`, `xid_code_total` also `xid`. Of the first, "
+            "`probe_collector_up` has `collector` and `devices` has `vendor`. A value that the vendor's tool does not "
+            "give is left out.",
             _table(
                 ("metric", "type", "meaning"),
                 [(f"`{textfile.PREFIX}_{name}`", kind, text) for name, kind, text in probe],

@@ -28,7 +28,7 @@ def verify(  # noqa: PLR0917 - each is an option of the command
     only: Annotated[list[str] | None, typer.Option(help="an operator, such as Softmax; may be repeated")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print the document; a file only with --out")] = False,
     out: Annotated[Path | None, typer.Option(help="the results file; default: a new one in STATE_DIR/verified")] = None,
-    state_dir: Annotated[Path, typer.Option(envvar="BIMETAL_STATE_DIR")] = Path(".bimetal"),
+    state_dir: Annotated[Path, typer.Option(envvar="BIMETAL_STATE_DIR", help="cluster's folder")] = Path(".bimetal"),
     deadline: Annotated[float, typer.Option(min=0.1, help="seconds after which a test is killed")] = (
         _DEFAULTS.deadline_seconds
     ),
