@@ -6,22 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-ROLES = [
-    "container_image",
-    "container_engine",
-    "gpu_network",
-    "gpu_probe",
-    "hardware_check",
-    "kernel_cmdline",
-    "microcode",
-    "nvidia_driver",
-    "reboot",
-    "rocm",
-    "router",
-    "supervisor",
-    "triton",
-    "tuning",
-]
+ROLES = sorted(file.parents[1].name for file in (Path(__file__).parents[2] / "roles").glob("*/tasks/main.yml"))
 
 
 def options(project: Path, role: str) -> dict[str, dict[str, Any]]:
